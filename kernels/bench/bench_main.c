@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file lists the tables of rows of this program; a workload is added by its files and its lines here. */
+/*
+ * msimage-bench: times gridders and degridders on fixed workloads, and compares results with a reference in double
+ * precision. msi_bench_tables lists the tables of rows; a new workload needs its files and its lines here.
+ */
 #include <errno.h>
 #include <fnmatch.h>
 #include <omp.h>
@@ -43,38 +46,34 @@ const msi_bench_table *msi_bench_tables(int *n_table)
     return table;
 }
 
-/* msimage-bench: times gridders and degridders on fixed workloads, each held against a double-precision reference. */
-
 enum { SLOWER_EXIT = 1 };
 
 static const char usage[] =
     "usage: msimage-bench [options]\n"
     "Times the gridders and degridders of msimage on fixed workloads; needs no Measurement Set.\n"
-    "  -list           what there is: gridders, strategies, directions and backends; then the rows\n"
+    "  -list           print the gridders with strategies, directions and backends; then the rows\n"
     "  -run P[,P..]    rows whose name contains a pattern P, or matches it where it has * ? or [; -run '*' runs all\n"
     "  -layouts DIR    folder of station tables; without it procedural arrays of the same size and extent\n"
     "  -scale F        that fraction of the visibilities, 0 < F <= 1 (default 1)\n"
     "  -gpus N         GPUs of the rows team/.., tracks/..-team and stacks/..-team, workers of team-small/ (default "
     "1);\n"
     "                  with fewer GPUs than N, several parts of the work go to each\n"
-    "  -repeat N       runs of a row after the first; their medians count (default 5)\n"
-    "  -verify         hold every row against a reference in double precision; exit 70 when one is off\n"
-    "  -seeds N        inputs drawn for the rows random/.., which are always held against direct sums (default 1)\n"
-    "  -energy S       seconds of runs that a row's energy is taken over, of all GPUs of -gpus; 0: not taken (default "
+    "  -repeat N       runs of a row after the first; the medians are printed (default 5)\n"
+    "  -verify         compare every row with a reference in double precision; exit 70 if an error is too large\n"
+    "  -seeds N        random inputs of the rows random/.., which are always compared with direct sums (default 1)\n"
+    "  -energy S       run each row for S seconds to measure the energy of all its GPUs; 0: do not measure (default "
     "1)\n"
     "  -json FILE      write the results\n"
-    "  -compare FILE   print ratios to an earlier run's results; exit 1 when one is slower by more than -factor\n"
-    "  -factor X       times that a row may take of its earlier time (default 1.1)\n"
+    "  -compare FILE   print ratios to an earlier run's results; exit 1 if a row is slower by more than -factor\n"
+    "  -factor X       largest allowed ratio of a row's time to its earlier time (default 1.1)\n"
     "  -version        the version\n"
     "  -help           this text\n"
     "\n"
-    "Columns: sort: indices, sort, merging; kernel: gridding or degridding; FFT: transforms and w-screens, where a "
-    "row\n"
-    "has them; all: their sum. A GPU's times are of the device, inputs being there. Mvis/s: visibilities given, over\n"
-    "sort and kernel. GGPA/s: 1e9 complex additions to grid points a second, before merging, over the kernel; % peak:\n"
-    "8 operations each, of the multiply-adds that the GPU does when it does nothing else. J/Mvis: the GPU's energy "
-    "for\n"
-    "1e6 visibilities, by NVML. error: relative L2 distance from the reference.\n";
+    "Columns: sort: indices, sort, merging; kernel: gridding or degridding; FFT: transforms and w-screens, if the row\n"
+    "has any; all: their sum. GPU times are device times and exclude the upload. Mvis/s: 1e6 visibilities per second\n"
+    "of sort and kernel. GGPA/s: 1e9 complex additions to grid points per second of the kernel, counted before\n"
+    "merging; % peak: the same with 8 operations each, as a part of the GPU's measured multiply-add rate. J/Mvis:\n"
+    "energy of the GPU for 1e6 visibilities, by NVML. error: relative L2 distance from the reference.\n";
 
 typedef struct settings {
     msi_bench_options bench;
@@ -142,7 +141,7 @@ static int parse(settings *s, int argc, char **argv)
     return parse_count("seeds", seeds, &s->protocol.n_seed);
 }
 
-/* Return whether a name matches one of the patterns, separated by commas. Without patterns all names match. */
+/* Return 1 if a name matches one of the patterns, separated by commas. Without patterns all names match. */
 static int chosen(const char *patterns, const char *name)
 {
     char pattern[128];
@@ -228,7 +227,7 @@ static int run_rows(const settings *s, const msi_bench_host *host, msi_bench_res
     if (*n_result == 0 && n_without_gpu > 0)
         return msi_error_set(MSI_EGPU, "-run %s: all %d rows need a GPU, and none can be used",
                              s->pattern ? s->pattern : "*", n_without_gpu);
-    if (*n_result == 0) return msi_error_set(MSI_EUSAGE, "-run %s: no row is named so; see -list", s->pattern);
+    if (*n_result == 0) return msi_error_set(MSI_EUSAGE, "-run %s: no row has this name; see -list", s->pattern);
     msi_bench_print_head(host, name_width);
     for (int i = 0; i < *n_result; i++) {
         const char *name = result[i].row->name;

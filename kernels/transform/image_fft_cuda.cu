@@ -2,8 +2,8 @@
 /*
  * Transforms of the columns of a padded plane that an image needs (image_fft_cuda.h).
  *
- * With v = Q a + b and frequency y = r + P s, a block of the first kernel transforms one remainder b of some
- * neighbouring columns, and a block of the second kernel one remainder r. Threads hold numbers as in
+ * nv = P Q. Input row v = Q a + b, output row y = r + P s. A block of the first kernel transforms one remainder b of
+ * some neighbouring columns, and a block of the second kernel one remainder r. Threads hold numbers as in
  * small_fft_cuda.cuh. The columns are lanes, so that a warp reads and writes contiguous memory. The transpose runs the
  * second step first, on the model's pixels.
  */
@@ -27,10 +27,10 @@ template <typename T> __device__ __forceinline__ cplx<T> root(int k, int n)
     return w;
 }
 
-/* The columns of a plane that an image needs, and the image's screen. */
+/* The columns of a plane that an image needs, and the screen of the image. */
 struct image_columns {
     screen_geometry g;
-    int first, second; /* P and Q */
+    int p, q; /* the factors P and Q of nv */
 };
 
 /*
@@ -51,7 +51,8 @@ struct turn_series {
     }
 };
 
-/* Make the series at w_first. Returns: whether its error is at most 1e-9 turns, as good as a float */
+/* Make the series at g.w_first, which is w of the current plane. Returns: true if its error is at most 1e-9 turns,
+ * about the rounding of a float */
 bool make_turns(turn_series *out, const screen_geometry &g)
 {
     const double l = 0.5 * (double)g.nx * g.cell_x_rad, m = 0.5 * (double)g.ny * g.cell_y_rad, most = l * l + m * m;
@@ -95,14 +96,13 @@ template <typename T, int N> struct column_lanes {
      * is outside the image. */
     __device__ __forceinline__ int64_t image_row(const image_columns &c, int s) const
     {
-        const int64_t j = blockIdx.y + c.first * (int64_t)(i + fft::A * s);
+        const int64_t j = blockIdx.y + c.p * (int64_t)(i + fft::A * s);
         return j >= c.g.ny - c.g.ny / 2 ? j - c.g.nv : j;
     }
-    /* Transform N points of a column that begin at `from` and are `step` apart. Calls meanwhile() where the fewest
-     * numbers are held and threads wait for others. */
+    /* Transform N points of a column that begin at `from` and are `step` apart. Calls overlap() before the barrier,
+     * where register use is lowest. */
     template <typename F>
-    __device__ __forceinline__ void transform(const cplx<T> *from, int64_t step, cplx<T> (&y)[fft::B],
-                                              F meanwhile) const
+    __device__ __forceinline__ void transform(const cplx<T> *from, int64_t step, cplx<T> (&y)[fft::B], F overlap) const
     {
         if (i < fft::B) {
             cplx<T> x[fft::A];
@@ -112,7 +112,7 @@ template <typename T, int N> struct column_lanes {
 #pragma unroll
             for (int r = 0; r < fft::A; r++) shared[(r * fft::B + i) * COLUMNS + lane] = x[r];
         }
-        meanwhile();
+        overlap();
         __syncthreads();
 #pragma unroll
         for (int b = 0; b < fft::B; b++) y[b] = shared[(i * fft::B + b) * COLUMNS + lane];
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first(i
     using fft = typename lanes::fft;
     extern __shared__ float4 memory[];
     const lanes me(c.g, memory);
-    const int64_t step = c.second * c.g.nu;
+    const int64_t step = c.q * c.g.nu;
     cplx<T> *first = plane + (int64_t)blockIdx.y * c.g.nu + me.cell, y[fft::B];
     me.transform(first, step, y, [] {});
     if (!me.has) return;
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first_b
     using fft = typename lanes::fft;
     extern __shared__ float4 memory[];
     const lanes me(c.g, memory);
-    const int64_t step = c.second * c.g.nu;
+    const int64_t step = c.q * c.g.nu;
     cplx<T> *first = plane + (int64_t)blockIdx.y * c.g.nu + me.cell, y[fft::B], x[fft::A];
 #pragma unroll
     for (int s = 0; s < fft::B; s++) {
@@ -303,19 +303,19 @@ int launch_columns(void (*kernel)(image_columns, ARGS...), const image_columns &
 
 template <typename T> int add_columns(const image_columns &c, cplx<T> *plane, T *image, cudaStream_t stream)
 {
-    MSI_TRY(at_points(c.first, [&](auto n) {
+    MSI_TRY(at_points(c.p, [&](auto n) {
         constexpr int P = decltype(n)::value;
-        return launch_columns<T, P>(k_columns_first<T, P>, c, c.second, stream, plane);
+        return launch_columns<T, P>(k_columns_first<T, P>, c, c.q, stream, plane);
     }));
     turn_series series;
     const bool has_series = make_turns(&series, c.g);
-    return at_points(c.second, [&](auto n) {
+    return at_points(c.q, [&](auto n) {
         constexpr int Q = decltype(n)::value;
         if constexpr (sizeof(T) == 4)
             if (has_series)
-                return launch_columns<T, Q>(k_columns_second<T, Q, true>, c, c.first, stream, series,
+                return launch_columns<T, Q>(k_columns_second<T, Q, true>, c, c.p, stream, series,
                                             (const cplx<T> *)plane, image);
-        return launch_columns<T, Q>(k_columns_second<T, Q, false>, c, c.first, stream, series, (const cplx<T> *)plane,
+        return launch_columns<T, Q>(k_columns_second<T, Q, false>, c, c.p, stream, series, (const cplx<T> *)plane,
                                     image);
     });
 }
@@ -323,13 +323,13 @@ template <typename T> int add_columns(const image_columns &c, cplx<T> *plane, T 
 template <typename T>
 int spread_columns(const image_columns &c, const msi_taper &taper, const T *model, cplx<T> *plane, cudaStream_t stream)
 {
-    MSI_TRY(at_points(c.second, [&](auto n) {
+    MSI_TRY(at_points(c.q, [&](auto n) {
         constexpr int Q = decltype(n)::value;
-        return launch_columns<T, Q>(k_columns_second_back<T, Q>, c, c.first, stream, taper, model, plane);
+        return launch_columns<T, Q>(k_columns_second_back<T, Q>, c, c.p, stream, taper, model, plane);
     }));
-    return at_points(c.first, [&](auto n) {
+    return at_points(c.p, [&](auto n) {
         constexpr int P = decltype(n)::value;
-        return launch_columns<T, P>(k_columns_first_back<T, P>, c, c.second, stream, plane);
+        return launch_columns<T, P>(k_columns_first_back<T, P>, c, c.q, stream, plane);
     });
 }
 
@@ -348,7 +348,7 @@ static int plan_transforms(msi_image_fft *f)
 {
     const cufftType type = f->precision == MSI_FP32 ? CUFFT_C2C : CUFFT_Z2Z;
     int nu = (int)f->columns.g.nu, nv = (int)f->columns.g.nv;
-    const bool has_columns = factorise(nv, &f->columns.first, &f->columns.second);
+    const bool has_columns = factorise(nv, &f->columns.p, &f->columns.q);
     if (has_columns) MSI_TRY(msi_row_fft_create(&f->rows, nu, f->precision, f->stream));
     if (f->rows) return MSI_OK;
     if (has_columns)
@@ -412,7 +412,7 @@ static int add_plane(const msi_image_fft *fft, void *plane, const uint8_t *row_u
         MSI_TRY(msi_row_fft_forward(fft->rows, plane, c.g.nv, row_used, c.g.nx));
     else
         MSI_TRY(run_cufft<T>(fft, plane, CUFFT_FORWARD));
-    if (c.first) return add_columns<T>(c, (cplx<T> *)plane, (T *)image, fft->stream);
+    if (c.p) return add_columns<T>(c, (cplx<T> *)plane, (T *)image, fft->stream);
     const dim3 blocks((unsigned)((c.g.nx + 31) / 32), (unsigned)((c.g.ny + 7) / 8));
     k_screen<T><<<blocks, dim3(32, 8), 0, fft->stream>>>(c.g, (const cplx<T> *)plane, 0, 1, (T *)image);
     MSI_CUDA(cudaGetLastError());
@@ -457,7 +457,7 @@ static int spread_model(const msi_image_fft *fft, const msi_taper &taper, const 
         MSI_TRY(spread_columns<T>(c, taper, model, plane, fft->stream));
         return msi_row_fft_backward(fft->rows, plane, c.g.nv, row_used, c.g.nx);
     }
-    if (c.first) {
+    if (c.p) {
         MSI_CUDA(cudaMemsetAsync(plane, 0, sizeof(cplx<T>) * (size_t)(c.g.nu * c.g.nv), fft->stream));
         MSI_TRY(spread_columns<T>(c, taper, model, plane, fft->stream));
     } else {

@@ -2,10 +2,11 @@
 /*
  * Gather: every visibility's footprint is summed by a warp, or by 8 or 16 lanes where it is small.
  *
- * In the order given, or by place: image and table come through the caches. A warp first prepares its visibilities, one
- * per lane, so that the dependent loads of index, sample, plane and table cause one wait; then each part of the warp
- * sums one visibility, with several loads of taps per lane in flight. Few visibilities are cut into bands of rows for
- * several warps. By strip: wproj_gather_strip_cuda.cu. By tile: wproj_gather_cuda.cuh.
+ * The forms GIVEN and PLACE read the image and the kernel table through the caches. A warp first prepares its
+ * visibilities, one per lane, so that the dependent loads of index, sample, plane and table cause one wait; then each
+ * part of the warp sums one visibility, with several loads of taps per lane in flight. If there are few visibilities,
+ * their footprints are cut into bands of rows for several warps. The form STRIP is in
+ * wproj_gather_strip_cuda.cu, the form TILE in wproj_gather_cuda.cuh.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Gather" implementation.
  */
@@ -20,14 +21,14 @@ namespace {
 using namespace points;
 
 constexpr int THREADS = 128, WARPS = THREADS / 32;
-constexpr int WIDEST_BLOCK = 36; /* taps along an axis that a tile processes together */
-constexpr int MOST_EACH = 8;     /* visibilities of a warp: few, so that concurrent ones share the L2 cache */
+constexpr int WIDEST_BLOCK = 36;    /* taps along an axis that a tile processes together */
+constexpr int MAX_VIS_PER_WARP = 8; /* few, so that concurrent visibilities share the L2 cache */
 constexpr int MAX_BANDS = 64, MIN_BAND_TAPS = 2048;
 
 template <typename T> struct direct_args {
     int32_t nu, nv, n_image;
     uint32_t n_vis;
-    int32_t each;   /* visibilities of a warp */
+    int32_t vis_per_warp;
     int32_t n_band; /* pieces that each footprint is cut into: blockIdx.y */
     const msi_wproj_sample *sample;
     const msi_wproj_points_place *place; /* or NULL: in the order given */
@@ -127,7 +128,7 @@ __device__ __forceinline__ cplx<T> weigh_columns(const direct_args<T> &a, const 
     const int64_t stride = (int64_t)a.nu * a.n_image;
     const cplx<T> *weight = f.weight + row * f.taps + lane, *cell = a.grid + f.cell + row * stride + lane * a.n_image;
     cell += image;
-    /* With conjugated weights the imaginary parts of the sums' products change their signs: once, at the end. */
+    /* Sum the products with Re and Im of the weight separately. Apply the sign of the conjugate after the loop. */
     cplx<T> with_re = {0, 0}, with_im = {0, 0};
     auto add = [&](cplx<T> x, cplx<T> g) {
         with_re.re += x.re * g.re;
@@ -173,13 +174,13 @@ __global__ void __launch_bounds__(THREADS) k_gather(const __grid_constant__ dire
     constexpr int PARTS = 32 / LANES;
     __shared__ footprint<T> prepared[WARPS][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = lane / LANES, within = lane % LANES;
-    const uint32_t first = (blockIdx.x * WARPS + (uint32_t)warp) * (uint32_t)a.each;
+    const uint32_t first = (blockIdx.x * WARPS + (uint32_t)warp) * (uint32_t)a.vis_per_warp;
     if (first >= a.n_vis) return;
     footprint<T> own = {};
-    if (lane < a.each) own = prepare(a, first + (uint32_t)lane);
+    if (lane < a.vis_per_warp) own = prepare(a, first + (uint32_t)lane);
     prepared[warp][lane] = own;
     __syncwarp();
-    for (int k = 0; k < a.each; k += PARTS) {
+    for (int k = 0; k < a.vis_per_warp; k += PARTS) {
         const footprint<T> f = prepared[warp][k + part];
         const int row = f.taps * (int)blockIdx.y / a.n_band, row_end = f.taps * ((int)blockIdx.y + 1) / a.n_band;
         for (int p = 0; p < a.n_image; p++) {
@@ -217,9 +218,9 @@ template <typename T> int launch_direct(const msi_gather *g, const msi_wproj_job
     const int taps = job->kernels.max_taps, lanes = taps <= 8 ? 8 : taps <= 16 ? 16 : 32;
     /* Make enough warps for all multiprocessors: first by fewer visibilities per warp, then by bands. */
     const int64_t wanted = (int64_t)g->n_block * 64;
-    a.each = (int32_t)std::clamp<int64_t>(job->n_vis / wanted, 1, MOST_EACH);
-    a.each = (a.each + 32 / lanes - 1) / (32 / lanes) * (32 / lanes);
-    const int64_t n_warp = (job->n_vis + a.each - 1) / a.each;
+    a.vis_per_warp = (int32_t)std::clamp<int64_t>(job->n_vis / wanted, 1, MAX_VIS_PER_WARP);
+    a.vis_per_warp = (a.vis_per_warp + 32 / lanes - 1) / (32 / lanes) * (32 / lanes);
+    const int64_t n_warp = (job->n_vis + a.vis_per_warp - 1) / a.vis_per_warp;
     a.n_band = (int32_t)std::clamp<int64_t>(wanted / n_warp, 1, std::min(MAX_BANDS, taps));
     a.n_band = std::clamp(a.n_band, 1, std::max(1, taps * taps / MIN_BAND_TAPS));
     if (a.n_band > 1) MSI_CUDA(cudaMemsetAsync(a.value, 0, (size_t)(job->n_vis * a.n_image) * sizeof *a.value, stream));
@@ -269,12 +270,13 @@ template <typename T> void shape_tiles(msi_gather *g, msi_wproj_points_classes *
  * the L2 cache. */
 msi_gather_form choose_form(const msi_wproj_job *job, const msi_wproj_points_class &widest, int cells)
 {
-    constexpr double WORTH = 5;
+    /* The least number of taps per cell: of the cells that TILE copies, and of the grid for PLACE. */
+    constexpr double MIN_REUSE = 5, MIN_COVERAGE = 0.25;
     double tiles = (double)job->nu * (double)job->nv / ((double)widest.tile_u * widest.tile_v);
     double taps = (double)widest.taps * widest.taps;
-    if ((double)job->n_vis * taps > WORTH * cells * tiles) return MSI_GATHER_TILE;
+    if ((double)job->n_vis * taps > MIN_REUSE * cells * tiles) return MSI_GATHER_TILE;
     double touched = (double)job->n_vis * taps / ((double)job->nu * (double)job->nv);
-    return touched > 0.25 ? MSI_GATHER_PLACE : MSI_GATHER_GIVEN;
+    return touched > MIN_COVERAGE ? MSI_GATHER_PLACE : MSI_GATHER_GIVEN;
 }
 
 /* Choose the square tiles of the order by place, as many as can be counted. */
@@ -314,7 +316,7 @@ int fill_gather(msi_gather *g, const msi_wproj_job *job, msi_gather_form form)
 extern "C" void msi_gather_free(msi_gather *g)
 {
     if (!g) return;
-    fetch_as_before(g);
+    restore_fetch_limit(g);
     msi_wproj_points_sorter_free(g->sorter);
     cudaFree(g->next_item);
     delete g;

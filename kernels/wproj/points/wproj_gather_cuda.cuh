@@ -536,9 +536,9 @@ extern const int STRIP_ITEM; /* most visibilities of an item */
 bool shape_strips(msi_wproj_points_strips *strips, const msi_wproj_job *job, int n_block);
 
 /* fetch_granules - limit what the device's L2 cache reads at once to what launch_strips requests, where the device can
- * set this limit. The limit lasts until fetch_as_before. */
+ * set this limit. The limit lasts until restore_fetch_limit. */
 void fetch_granules(msi_gather *g);
-void fetch_as_before(msi_gather *g);
+void restore_fetch_limit(msi_gather *g);
 
 /* launch_strips - gather by strips; g->placed is sorted. Returns: 0, MSI_EGPU */
 int launch_strips(const msi_gather *g, const msi_wproj_job *job);

@@ -575,7 +575,7 @@ void points::fetch_granules(msi_gather *g)
     g->has_fetch_limit = msi_gpu_fetch_acquire(g->gpu.device, GRANULE);
 }
 
-void points::fetch_as_before(msi_gather *g)
+void points::restore_fetch_limit(msi_gather *g)
 {
     if (g->has_fetch_limit) msi_gpu_fetch_release(g->gpu.device);
 }
