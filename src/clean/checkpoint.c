@@ -3,7 +3,7 @@
  * A file consists of a header; sections, each with its own header and data; and an end section, which has no data
  * and whose index is the number of sections. Numbers have the byte order of the machine, which the file header records.
  * The checksum of a section covers its header and data and continues from the previous checksum, so that a lost,
- * repeated or moved section is found.
+ * repeated or moved section is detected.
  */
 #include "src/clean/checkpoint.h"
 
@@ -348,6 +348,7 @@ static int64_t plane_bytes(const msi_clean_field *f)
     return msi_planes_bytes(msi_planes_shape_of(f->model)) / msi_planes_shape_of(f->model)->n;
 }
 
+/* Return the bytes of the mask of found components: two for each pixel, a bit for each scale. */
 static int64_t found_bytes(const msi_clean_field *f)
 {
     return msi_image_n_pixel(&f->spec.geometry) * (int64_t)sizeof(uint16_t);
@@ -401,7 +402,7 @@ static int save_group(msi_checkpoint_writer *w, const msi_clean_field *f, int in
     if (g->sources) MSI_TRY(save_sources(w, g->sources->list, index));
     if (g->auto_mask) {
         MSI_TRY(msi_auto_mask_fetch(g->auto_mask, buffer));
-        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MASK, index, buffer, bytes / 2));
+        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MASK, index, buffer, bytes / 2)); /* one byte per pixel */
     }
     MSI_TRY(msi_cleaner_found(g->cleaner, buffer));
     return msi_checkpoint_put(w, MSI_CHECKPOINT_FOUND, index, buffer, bytes);
@@ -440,7 +441,7 @@ int msi_checkpoint_save_field(msi_clean_field *f, const msi_clean_history *histo
 /* ---- Loading a field ---- */
 
 /* Images of the same data differ by at most their accuracy and by rounding. The factor 30 allows for noise far below
- * the rms to which the accuracy refers. */
+ * the rms to which the accuracy refers. The limit of 10 % keeps a coarse accuracy from accepting other data. */
 static int same_dirty(double a, double b, double accuracy)
 {
     return fabs(a - b) <= fmin(0.1, 30 * accuracy) * fmax(fabs(a), fabs(b));

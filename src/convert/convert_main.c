@@ -34,18 +34,19 @@
 /* The inputs of a conversion. */
 typedef struct inputs {
     const msi_convert_options *o;
-    const char **path; /* [o->shared.n_ms] of the sets and files */
-    char (
-        *real)[PATH_MAX]; /* [o->shared.n_ms] of devices such as /dev/stdin, which is another file in another process */
+    const char **path; /* [o->shared.n_ms] paths of the sets and files */
+    /* [o->shared.n_ms] resolved paths of devices; /dev/stdin is another file in a child process */
+    char (*real)[PATH_MAX];
 } inputs;
 
-static int is_folder(const char *path)
+/* Return 1 for a folder, and for a missing path, which the reader of Measurement Sets reports. */
+static int is_folder_or_missing(const char *path)
 {
     struct stat info;
     return stat(path, &info) != 0 || S_ISDIR(info.st_mode);
 }
 
-/* Return 1 if the name of the output is that of a UVFITS file. */
+/* Return 1 if the output has the name of a UVFITS file. */
 static int becomes_fits(const char *out)
 {
     static const char *const endings[] = {".uvfits", ".uvf", ".fits"};
@@ -85,7 +86,7 @@ static int find_inputs(inputs *in)
     MSI_TRY(msi_alloc(&in->real, n, sizeof *in->real, "names of files"));
     for (int i = 0; i < n; i++) {
         const char *path = in->path[i] = in->o->shared.ms_paths[i];
-        if (is_folder(path)) continue;
+        if (is_folder_or_missing(path)) continue;
         if (strncmp(path, "/dev/", 5) == 0) {
             if (!realpath(path, in->real[i])) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
             path = in->path[i] = in->real[i];
@@ -103,7 +104,7 @@ static int find_inputs(inputs *in)
 typedef struct stage_spec {
     msi_stage_work *work;
     const void *job;
-    const char *name;   /* for the progress; static */
+    const char *name;   /* stage name for the progress; static */
     const char *path;   /* the input, for messages */
     const char *folder; /* the workspace; NULL: nothing is written */
     const char *out;    /* the output, for messages */
@@ -125,7 +126,7 @@ static int run_stage(const stage_spec *spec)
     stage_spec of = *spec;
     const msi_child_spec process = {.work = run_work,
                                     .of = &of,
-                                    .what = "the process that converts",
+                                    .what = "the conversion process",
                                     .path = spec->path,
                                     .cpu_s = MSI_CHILD_STEP_S,
                                     .reports = 1};

@@ -117,7 +117,7 @@ static int make_folder(msi_workspace *w)
     const msi_child_spec spec = {.type = MSI_CHILD_KEEPER,
                                  .work = keep_folder,
                                  .of = w,
-                                 .what = "the process that cleans up",
+                                 .what = "the cleanup process",
                                  .path = w->parent,
                                  .shared_bytes = PATH_MAX};
     if (snprintf(w->folder, sizeof w->folder, "%s.msimage-convert-XXXXXX", w->parent) >= PATH_MAX)

@@ -180,7 +180,7 @@ static int predict_apart(const msi_child *self, job *j)
     const msi_child_spec spec = {.type = MSI_CHILD_PROGRAM,
                                  .work = predict_rows,
                                  .of = j,
-                                 .what = "the process that predicts",
+                                 .what = "the prediction process",
                                  .path = "MODEL_DATA"};
     msi_child *child;
     MSI_TRY(msi_child_start(&child, &spec));
@@ -210,13 +210,13 @@ int msi_model_update_start(msi_model_update **out, const msi_model_update_spec *
     *out = NULL;
     MSI_TRY(check_writable(spec));
     for (int64_t i = 0; i < spec->intervals_out; i++) MSI_TRY(check_models(spec, i));
-    MSI_TRY(msi_alloc(&u, 1, sizeof *u, "process that predicts"));
+    MSI_TRY(msi_alloc(&u, 1, sizeof *u, "prediction process"));
     u->spec = *spec;
     u->forked = forked;
     const msi_child_spec process = {.type = MSI_CHILD_PROGRAM,
                                     .work = serve_update,
                                     .of = u,
-                                    .what = "the process that predicts",
+                                    .what = "the prediction process",
                                     .path = "MODEL_DATA",
                                     .shared_bytes = spec->intervals_out * (int64_t)sizeof(msi_model_interval)};
     const int status = msi_child_start(&u->child, &process);
