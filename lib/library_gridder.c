@@ -66,15 +66,17 @@ static void put_pixel(void *pixel, int is_fp32, int64_t i, double value)
 /*
  * Convert a model for the kernels: to the work's precision, divided by n if requested.
  * Given:    scale  that it is multiplied by
- * Returned: model  [n_plane] images; is_nan [n_plane] 1 if an image had values that are not finite, which are set to 0
+ * Returned: model  [n_plane] images; is_nan [n_plane] 1 if an image had values that are not finite, which are set to 0.
+ * The result is the largest absolute value.
  */
-static void convert_model(const msimage_gridder *g, const void *from, double scale, void *model, int *is_nan)
+static double convert_model(const msimage_gridder *g, const void *from, double scale, void *model, int *is_nan)
 {
     const int64_t nx = g->geometry.nx, ny = g->geometry.ny;
     const int from_fp32 = g->spec.precision == MSIMAGE_FP32, to_fp32 = g->precision == MSI_FP32;
+    double largest = 0;
     for (int p = 0; p < g->n_plane; p++) {
         int bad = 0;
-#pragma omp parallel for schedule(static) reduction(| : bad) num_threads(g->n_thread)
+#pragma omp parallel for schedule(static) reduction(| : bad) reduction(max : largest) num_threads(g->n_thread)
         for (int64_t y = 0; y < ny; y++)
             for (int64_t x = 0; x < nx; x++) {
                 const int64_t i = (p * ny + y) * nx + x;
@@ -84,10 +86,24 @@ static void convert_model(const msimage_gridder *g, const void *from, double sca
                     bad = 1;
                     value = 0;
                 }
+                largest = fmax(largest, fabs(value));
                 put_pixel(model, to_fp32, i, g->spec.divides_by_n && n2 > 0 ? value / sqrt(n2) : value);
             }
         is_nan[p] = bad;
     }
+    return largest;
+}
+
+/* Refuse values of single precision that are not 0, but smaller than all that have 24 bits: images and visibilities
+ * made from them would lose digits. */
+static int check_digits(const msimage_gridder *g, const char *name, double largest)
+{
+    if (g->spec.precision != MSIMAGE_FP32 || largest == 0 || largest >= FLT_MIN) return MSI_OK;
+    return msi_error_set(
+        MSI_ERANGE,
+        "%s: the largest value is %g, and values below %g have few digits in single precision; multiply "
+        "all by a constant, or give them in double precision",
+        name, largest, (double)FLT_MIN);
 }
 
 /*
@@ -686,6 +702,7 @@ int msimage_gridder_image(msimage_gridder *g, void *image)
     const int is_once = g->spec.task == MSIMAGE_IMAGE;
     const image_call call = {"image", is_once ? image_once : image_residual, ON_GPU(residual), g->n_plane};
     if (g->spec.task != MSIMAGE_RESIDUAL) MSI_TRY(check_task(g, MSIMAGE_IMAGE, "image"));
+    MSI_TRY(check_digits(g, "vis", g->samples.largest_jy));
     return make_image(g, &call, NULL, image);
 }
 
@@ -699,6 +716,7 @@ int msimage_gridder_psf(msimage_gridder *g, void *psf)
 int msimage_gridder_residual(msimage_gridder *g, const void *model, void *residual)
 {
     MSI_TRY(check_task(g, MSIMAGE_RESIDUAL, "residual"));
+    MSI_TRY(check_digits(g, "vis", g->samples.largest_jy));
     const image_call call = {"residual", image_residual, ON_GPU(residual), g->n_plane};
     return make_image(g, &call, model, residual);
 }
@@ -732,8 +750,8 @@ static int predict_on_host(msimage_gridder *g, const void *model)
     int rc = msi_host_array_read(&in, &g->place, model, image_bytes(g, g->n_plane));
     if (!rc) rc = msi_image_alloc(&image, &g->geometry, g->n_plane, g->precision);
     if (!rc) {
-        convert_model(g, in.at, 1, image.pixel, g->is_nan);
-        rc = predict_from_image(g, &image);
+        rc = check_digits(g, "model", convert_model(g, in.at, 1, image.pixel, g->is_nan));
+        if (!rc) rc = predict_from_image(g, &image);
     }
     msi_image_free(&image);
     msi_host_array_end(&in);

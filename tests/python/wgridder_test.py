@@ -365,10 +365,16 @@ def check_exceptions():
                           ({"epsilon": np.inf}, ("epsilon", "finite")), ({"epsilon": None}, ("epsilon", "NoneType")),
                           ({"pixsize_x": 1e30, "do_wgridding": True}, ("cell_x_rad", "at most 2", "1e+30")),
                           ({"vis": np.ma.masked_greater(base["vis"], 0)}, ("vis", "masked")),
+                          ({"vis": (1e-40 * base["vis"]).astype("c8"), "epsilon": 1e-5}, ("vis", "single precision", "constant")),
                           ({"uvw": base["uvw"].tolist()}, ("uvw", "numpy.asarray")), ({"mask": base["vis"] != 0}, ("mask", "bool", "uint8"))):
         message = str(must_raise((RuntimeError, TypeError), lambda: wgridder.vis2dirty(**dict(base, **change))))
         assert all(word in message for word in words), message
+    given = {k: base[k] for k in ("uvw", "freq", "pixsize_x", "pixsize_y")}
+    tiny = np.full((32, 36), 1e-40, "f4")
+    message = str(must_raise(RuntimeError, lambda: wgridder.dirty2vis(dirty=tiny, epsilon=1e-5, **given)))
+    assert "model" in message and "single precision" in message, message
     accepted = [{"npix_x": 2}, {"vis": np.ma.array(base["vis"])}, {"epsilon": 0.5}, {"epsilon": 1e-13}, {"epsilon": 1e-6, "vis": base["vis"].astype("c8")},
+                {"epsilon": 1e-5, "vis": (1e-36 * base["vis"]).astype("c8")}, {"epsilon": 1e-5, "vis": 1e-40 * base["vis"]},
                 {"sigma_max": 1.2, "epsilon": 1e-2}, {"sigma_min": 0.5}, {"do_wgridding": 1}, {"nthreads": 0},
                 {"do_wgridding": None}, {"flip_u": 1.0}, {"divide_by_n": np.int64(0)}, {"allow_nshift": np.array(True)},
                 {"nthreads": 10**7}, {"nthreads": 2**64 - 1},
