@@ -124,6 +124,26 @@ static inline double msi_imaging_reference(const msi_imaging_run *r)
     return given > 0 ? given : 0.5 * (r->channels.low_hz[0] + r->channels.high_hz[r->options->channels_out - 1]);
 }
 
+/* ---- Loading (imaging_load.c) ---- */
+
+/*
+ * msi_imaging_load - read all samples of the interval into its gridders, and count those of all ranks. If the run is not
+ * planned yet, it is planned as soon as the GPU has started, if that is before the last block.
+ * Returns: 0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the file of the store), MSI_EGPU, MSI_EINTERRUPTED
+ *
+ * msi_imaging_move_to_gpu - move the samples that are in host memory to the GPU, where they are used there. Returns: 0,
+ * MSI_ENOMEM, MSI_EGPU, MSI_EOUTPUT
+ *
+ * msi_imaging_stop_readers - end the reader processes, after the last sample.
+ */
+int msi_imaging_load(msi_imaging_run *run);
+int msi_imaging_move_to_gpu(const msi_imaging_run *run);
+void msi_imaging_stop_readers(msi_imaging_run *run);
+
+/* msi_imaging_plan_gridders - make the plan, and bind the gridders by it (imaging.c). Returns: 0, MSI_ENOMEM, MSI_EGPU or a
+ * code of the plan */
+int msi_imaging_plan_gridders(msi_imaging_run *run);
+
 /* ---- The log: lines with many numbers (imaging_report.c) ---- */
 
 /* Times at which the stages of an interval ended, by msi_wall_s. */
