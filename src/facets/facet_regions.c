@@ -851,49 +851,80 @@ void msi_facets_centre(const msi_facets *f, int facet, double *l, double *m)
     *m = (double)(p->y0 + p->ny / 2 - g->ny / 2) * g->cell_y_rad;
 }
 
+/* The pixels of a facet, and of all facets, in each column of a window of rows; and sums of the columns to the left. */
+typedef struct column_counts {
+    const msi_facets *f;
+    int facet;
+    int64_t x0, width;           /* columns, which may lie outside of the image */
+    uint32_t *own, *all;         /* [width] */
+    uint32_t *own_sum, *all_sum; /* [width + 1] */
+} column_counts;
+
+/* Add a row of the image to the window, or (step -1) remove it. */
+static void move_window(const column_counts *c, int64_t y, uint32_t step)
+{
+    const int64_t nx = c->f->geometry.nx, first = c->x0 < 0 ? -c->x0 : 0,
+                  end = c->x0 + c->width < nx ? c->width : nx - c->x0;
+    const int16_t *label = c->f->label + y * nx + c->x0;
+    uint32_t *restrict own = c->own, *restrict all = c->all;
+    const int16_t facet = (int16_t)c->facet;
+    for (int64_t x = first; x < end; x++) own[x] += label[x] == facet ? step : 0;
+    for (int64_t x = first; x < end; x++) all[x] += label[x] >= 0 ? step : 0;
+}
+
+static void sum_columns(const column_counts *c)
+{
+    uint32_t own = 0, all = 0;
+    for (int64_t x = 0; x < c->width; x++) {
+        c->own_sum[x] = own;
+        c->all_sum[x] = all;
+        own += c->own[x];
+        all += c->all[x];
+    }
+    c->own_sum[c->width] = own;
+    c->all_sum[c->width] = all;
+}
+
+/* Compute the weights of rows [first, end) of a facet's box. */
+static void weigh_rows(const column_counts *c, int64_t first, int64_t end, float *weight)
+{
+    const msi_facet *p = &c->f->facet[c->facet];
+    const msi_image_geometry *g = &c->f->geometry;
+    const int64_t h = c->f->feather;
+    int64_t low = p->y0 + first > h ? p->y0 + first - h : 0, high = low;
+    for (int64_t y = p->y0 + first; y < p->y0 + end; y++) {
+        const int16_t *label = c->f->label + y * g->nx + p->x0;
+        float *to = weight + (y - p->y0) * p->nx;
+        for (; high < g->ny && high < y + h + 1; high++) move_window(c, high, 1);
+        for (; low < y - h; low++) move_window(c, low, (uint32_t)-1);
+        sum_columns(c);
+        for (int64_t x = 0; x < p->nx; x++) {
+            const uint32_t own = c->own_sum[x + 2 * h + 1] - c->own_sum[x],
+                           all = c->all_sum[x + 2 * h + 1] - c->all_sum[x];
+            /* Most windows have pixels of one facet. */
+            to[x] = label[x] < 0 || !own ? 0 : own == all ? 1 : (float)own / (float)all;
+        }
+    }
+}
+
 /*
  * The weight is the part of the pixels in a square around a pixel that belong to the facet, so that all weights sum to
- * 1 and change linearly across a straight border. Sums over rectangles count these pixels: modulo 2^32 is enough.
+ * 1 and change linearly across a straight border. Each thread moves a window of rows over its part of the box.
  */
 int msi_facets_weights(const msi_facets *f, int facet, float *weight)
 {
-    enum { COLUMNS = 64 };
     const msi_facet *p = &f->facet[facet];
-    const msi_image_geometry *g = &f->geometry;
-    const int64_t h = f->feather, x0 = p->x0 > h ? p->x0 - h : 0, y0 = p->y0 > h ? p->y0 - h : 0;
-    const int64_t x1 = p->x0 + p->nx + h < g->nx ? p->x0 + p->nx + h : g->nx,
-                  y1 = p->y0 + p->ny + h < g->ny ? p->y0 + p->ny + h : g->ny;
-    const int64_t width = x1 - x0 + 1;
+    const int64_t width = p->nx + 2 * f->feather, of_thread = 4 * width + 2;
+    const int n_thread = omp_get_max_threads();
+    uint32_t *memory;
     if (f->node[0]) return grid_weights(f, facet, weight);
-    uint32_t(*sum)[2]; /* of the facet's pixels, and of those of all facets, left of and below a corner */
-    MSI_TRY(msi_alloc(&sum, width * (y1 - y0 + 1), sizeof *sum, "weights of a facet"));
-#pragma omp parallel for schedule(static)
-    for (int64_t y = y0; y < y1; y++) {
-        uint32_t of_row[2] = {0};
-        for (int64_t x = x0; x < x1; x++) {
-            const int label = f->label[y * g->nx + x];
-            of_row[0] += label == facet;
-            of_row[1] += label >= 0;
-            memcpy(sum[(y - y0 + 1) * width + x - x0 + 1], of_row, sizeof of_row);
-        }
+    MSI_TRY(msi_alloc(&memory, n_thread * of_thread, sizeof *memory, "weights of a facet"));
+#pragma omp parallel for schedule(static, 1)
+    for (int i = 0; i < n_thread; i++) {
+        uint32_t *own = memory + i * of_thread, *sum = own + 2 * width;
+        const column_counts c = {f, facet, p->x0 - f->feather, width, own, own + width, sum, sum + width + 1};
+        weigh_rows(&c, p->ny * i / n_thread, p->ny * (i + 1) / n_thread, weight);
     }
-#pragma omp parallel for schedule(static)
-    for (int64_t first = 0; first < width; first += COLUMNS)
-        for (int64_t y = 1; y <= y1 - y0; y++)
-            for (int64_t x = first; x < first + COLUMNS && x < width; x++)
-                for (int k = 0; k < 2; k++) sum[y * width + x][k] += sum[(y - 1) * width + x][k];
-#pragma omp parallel for schedule(static)
-    for (int64_t y = 0; y < p->ny; y++)
-        for (int64_t x = 0; x < p->nx; x++) {
-            const int64_t px = p->x0 + x, py = p->y0 + y;
-            const int64_t left = (px - h > x0 ? px - h : x0) - x0, right = (px + h + 1 < x1 ? px + h + 1 : x1) - x0;
-            const int64_t low = (py - h > y0 ? py - h : y0) - y0, high = (py + h + 1 < y1 ? py + h + 1 : y1) - y0;
-            uint32_t n[2];
-            for (int k = 0; k < 2; k++)
-                n[k] = sum[high * width + right][k] - sum[high * width + left][k] - sum[low * width + right][k] +
-                       sum[low * width + left][k];
-            weight[y * p->nx + x] = f->label[py * g->nx + px] >= 0 && n[1] ? (float)n[0] / (float)n[1] : 0;
-        }
-    msi_free(sum);
+    msi_free(memory);
     return MSI_OK;
 }

@@ -26,21 +26,33 @@ def compare(s, title, x, y, but=(), has_spectrum=True, date_s=DATE_S):
     order = list(zip(sorted_rows(x), sorted_rows(y, but)))
     s.must(x.n == y.n - len(but), "%s: %d rows" % (title, y.n))
     bad = dict.fromkeys(("data", "flags", "weights", "uvw", "time", "exposure", "frequencies", "row weight"), 0)
+    alike = {}
     for i, j in order:
-        flag = ascending(x, i, x.flag[i] | x.FLAG_ROW[i])
-        weight = ascending(x, i, np.asarray(x.weight[i]))
-        w = y.weight[j]
-        bad["data"] += not np.array_equal(ascending(x, i, x.data[i]), y.data[j])
-        bad["flags"] += not np.array_equal(flag, y.flag[j])
-        bad["weights"] += not np.array_equal(weight, w)
-        bad["uvw"] += not np.all(abs(x.UVW[i] - y.UVW[j]) <= FLOAT * abs(x.UVW[i]))
-        bad["time"] += abs(x.TIME[i] - y.TIME[j]) > date_s
-        bad["exposure"] += abs(x.EXPOSURE[i] - y.EXPOSURE[j]) > FLOAT * x.EXPOSURE[i]
-        f, g = np.sort(x.freq[x.window[x.DATA_DESC_ID[i]]]), y.freq[y.window[y.DATA_DESC_ID[j]]]
+        alike.setdefault((x.window[x.DATA_DESC_ID[i]], y.window[y.DATA_DESC_ID[j]], x.data[i].shape, y.data[j].shape), []).append((i, j))
+    for (of_x, of_y, shape, other), pairs in alike.items():
+        i, j = np.array(pairs).T
+        if shape != other:
+            for what in ("data", "flags", "weights", "row weight"):
+                bad[what] += len(pairs)
+            continue
+        # [row][channel][correlation]
+        channels = np.argsort(x.freq[of_x])
+        data, flag, weight = (np.array([of[k] for k in i])[:, channels] for of in (x.data, x.flag, x.weight))
+        got, got_flag, w = (np.array([of[k] for k in j]) for of in (y.data, y.flag, y.weight))
+        flag = flag | x.FLAG_ROW[i][:, None, None]
+        every = (1, 2)
+        bad["data"] += np.any(data != got, axis=every).sum()
+        bad["flags"] += np.any(flag != got_flag, axis=every).sum()
+        bad["weights"] += np.any(weight != w, axis=every).sum()
+        bad["uvw"] += (~np.all(abs(x.UVW[i] - y.UVW[j]) <= FLOAT * abs(x.UVW[i]), axis=1)).sum()
+        bad["time"] += (abs(x.TIME[i] - y.TIME[j]) > date_s).sum()
+        bad["exposure"] += (abs(x.EXPOSURE[i] - y.EXPOSURE[j]) > FLOAT * x.EXPOSURE[i]).sum()
+        f, g = np.sort(x.freq[of_x]), y.freq[of_y]
         # The file's table has steps of float32, counted from the first channel.
-        bad["frequencies"] += not np.all(abs(f - g) <= FLOAT * (f[-1] - f[0]))
-        good = np.where(y.flag[j], 0, w).astype(np.float64)
-        n = np.maximum((~y.flag[j] & (w > 0)).sum(axis=0), 1)
-        bad["row weight"] += has_spectrum and not np.allclose(y.row_weight[j], good.sum(axis=0) / n, rtol=2e-7, atol=0)
+        bad["frequencies"] += 0 if np.all(abs(f - g) <= FLOAT * (f[-1] - f[0])) else len(pairs)
+        mean = np.where(got_flag, 0, w).astype(np.float64).sum(axis=1) / np.maximum((~got_flag & (w > 0)).sum(axis=1), 1)
+        row_weight = np.array([y.row_weight[k] for k in j])
+        if has_spectrum:
+            bad["row weight"] += (~np.all(np.isclose(row_weight, mean, rtol=2e-7, atol=0), axis=1)).sum()
     for what, n in bad.items():
         s.must(n == 0, "%s: %s, %d rows differ" % (title, what, n))
