@@ -814,7 +814,7 @@ def check_aterms(s):
             got = t.getcol("MODEL_DATA").reshape(vis.shape)
         off = np.sqrt(np.mean(np.abs(got - vis)**2) / np.mean(np.abs(vis)**2))
         s.must(off < 1e-4, "%s: prediction %.1e from the direct sum" % (" and ".join(kinds), off))
-    run(s, *CLEAN, "-threshold", "5mJy", "-mgain", 0.92, "-accuracy", 1e-3, "-aterm-config", config, *words, path)
+    run(s, *CLEAN, "-threshold", "2mJy", "-mgain", 0.92, "-accuracy", 1e-3, "-aterm-config", config, *words, path)
     image = pixels(s, "image-pb")
     off = max(abs(image[b, a] / flux[0, 0] - 1) for a, b, flux in sources)
     s.must(off < 3e-3 and pixels(s, "residual").std() < 5e-4, "cleaned: fluxes within %.1e, residual %.1e Jy/beam" % (off, pixels(s, "residual").std()))
