@@ -246,6 +246,17 @@ static void report(const msi_facets *f, const msi_facet_gains *g)
                                              : ", gains of full matrices");
 }
 
+/* Return 1 if a set has cross-hands, or Stokes parameters. */
+static int has_cross_hands(const msi_ms_reader *reader)
+{
+    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *s = msi_ms_reader_spw(reader, i);
+        for (int c = 0; c < s->n_corr; c++)
+            if (msi_is_cross_hand(s->corr[c]) || s->corr[c] <= MSI_POL_V) return 1;
+    }
+    return 0;
+}
+
 int msi_facet_setup_make(const msi_facet_options *o, const msi_facet_subject *subject, msi_facet_gains *gains,
                          msi_facets *facets, msi_facet_work *work)
 {
@@ -260,6 +271,9 @@ int msi_facet_setup_make(const msi_facet_options *o, const msi_facet_subject *su
     if (gains && msi_facet_gains_form(gains) != MSI_GAIN_SCALAR) MSI_TRY(msi_facet_feeds(s.reader, &is_circular));
     *work = (msi_facet_work){.facets = facets, .gains = gains};
     MSI_TRY(msi_facet_planes_choose(&work->planes, s.planes, s.n_plane, gains, is_circular, most));
+    if (gains && most == MSI_GAIN_FULL && msi_facet_gains_form(gains) == MSI_GAIN_FULL && !has_cross_hands(s.reader))
+        return msi_error_set(MSI_EINPUT, "gains of facets that are full matrices, as those of most beams, need the "
+                                         "cross-hands, which the sets do not have; give -diagonal-visibilities");
     if (!s.is_quiet) report(facets, gains);
     return MSI_OK;
 }

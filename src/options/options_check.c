@@ -408,12 +408,15 @@ static int check_primary_beam(const msi_options *o)
         return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it needs a model of the beam, not -reuse-primary-beam");
     if (p->save_psf && !p->apply) return msi_error_set(MSI_EUSAGE, "-save-psf-pb: it needs -apply-primary-beam");
     if (p->mask > 0 && !o->clean.niter) return msi_error_set(MSI_EUSAGE, "-pbmask: it needs -niter");
-    for (int i = 0; wanted && !p->reuse && i < o->n_wsclean; i++)
+    for (int i = 0; (wanted || o->facets.beam) && !p->reuse && i < o->n_wsclean; i++)
         if (strcmp(o->wsclean[i]->name, "mwa-path") == 0)
             return msi_error_set(MSI_EINPUT,
-                                 "-mwa-path: beams of full embedded elements are made by 'python -m msimage.beam SET "
-                                 "-mwa-path FILE ..', then give -reuse-primary-beam; without them give -pb "
-                                 "mwa-analytic, and leave -mwa-path out");
+                                 o->facets.beam
+                                     ? "-mwa-path: facets cannot take beams of full embedded elements; give -pb "
+                                       "mwa-analytic, and leave -mwa-path out"
+                                     : "-mwa-path: beams of full embedded elements are made by 'python -m msimage.beam "
+                                       "SET -mwa-path FILE ..', then give -reuse-primary-beam; without them give -pb "
+                                       "mwa-analytic, and leave -mwa-path out");
     return MSI_OK;
 }
 

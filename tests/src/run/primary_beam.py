@@ -541,6 +541,8 @@ def check_choices(s):
     s.refused("mask without cleaning", 2, "-niter", *size, "-pbmask", 0.5, other)
     s.refused("PSF without beam", 2, "-apply-primary-beam", *size, "-save-psf-pb", other)
     s.refused("embedded elements", 3, "-pb mwa-analytic", *size, "-apply-primary-beam", "-mwa-path", "/", other)
+    s.refused("embedded elements in facets", 3, "facets cannot .* -pb mwa-analytic", *size, "-facet-auto", 4, "-apply-facet-beam", "-mwa-path", "/", other)
+    s.refused("facets without cross-hands", 3, "give -diagonal-visibilities", *size, "-pb", "meerkat", "-facet-auto", 4, "-apply-facet-beam", sky.path)
     s.refused("files that are not there", 3, "beam-0", *size, "-apply-primary-beam", "-reuse-primary-beam", other)
 
 
