@@ -29,7 +29,7 @@ enum {
     REFUSED_PAUSE_MS = 10, /* .. and their interval */
     END_MS = 30000, /* a child that should end is killed after this time. Closing files on a slow disk takes seconds */
     END_PAUSE_MS = 2,
-    EXIT_REFUSED = 75, /* of a child to which the system refused a frame */
+    EXIT_REFUSED = 75, /* exit code of a child to which the system refused a frame */
     MOST_DEPTH = 4     /* of children of children */
 };
 
@@ -117,7 +117,7 @@ static void ignore_line(void *of, msi_log_level level, const char *line)
     (void)line;
 }
 
-/* Shortest time between frames of progress, as it is not shown more often. A frame costs both processes about 40 us. */
+/* Shortest time between frames of progress, which is not shown more often. A frame costs both processes about 40 us. */
 static const double PROGRESS_S = 0.05;
 
 static void report_progress(void *of, const char *stage, double fraction)
@@ -155,7 +155,7 @@ static _Noreturn void run_child(msi_child *c, pid_t parent)
         if (c->spec.reports)
             msi_progress_thread_begin(report_progress, c);
         else
-            msi_progress_thread_end(); /* of the process that was forked */
+            msi_progress_thread_end(); /* ends the forked process */
     }
     msi_child_progress(c->spec.cpu_s);
     leave(c, c->spec.work(c, c->spec.of));

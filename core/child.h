@@ -25,12 +25,12 @@ typedef struct msi_child msi_child;
 
 /* The meaning of a frame. */
 typedef enum msi_child_kind {
-    MSI_CHILD_LOG = 1,  /* of the child: a line of the level `number`, as for msi_log_listen */
+    MSI_CHILD_LOG = 1,  /* sent by the child: a line of the level `number`, as for msi_log_listen */
     MSI_CHILD_PROGRESS, /* `number` of `total` */
     MSI_CHILD_STEP,     /* step `number` is complete, as counted by the two sides */
     MSI_CHILD_FREED,    /* slot `number` of the shared memory was read, and may be filled again */
     MSI_CHILD_DONE,     /* the function has returned: status, and its error line */
-    MSI_CHILD_NEXT,     /* of the parent: go on with step `number` */
+    MSI_CHILD_NEXT,     /* sent by the parent: go on with step `number` */
     MSI_CHILD_FILLED,   /* slot `number` of the shared memory has been filled */
     MSI_CHILD_OTHER     /* this and larger ones: of another protocol (reader_pool.c) */
 } msi_child_kind;
@@ -58,7 +58,7 @@ typedef struct msi_child_spec {
     void *of;
     const char *what;     /* "the reader process", for messages; static */
     const char *path;     /* what it reads or writes, for messages; borrowed */
-    int64_t shared_bytes; /* of shared memory; only pages that are touched become memory */
+    int64_t shared_bytes; /* bytes of shared memory; only pages that are touched become memory */
     int keeps_files;      /* 1: it keeps the descriptors of the parent; else it closes them, unless it is a program */
     double wall_s;        /* 0: no limit; else the child is killed when the parent has waited this long */
     double cpu_s;         /* 0: no limit; else the CPU time of a step, as for msi_child_progress */

@@ -18,7 +18,7 @@ typedef struct msi_image_geometry {
 typedef struct msi_image {
     msi_image_geometry geometry;
     int n_plane;
-    msi_precision precision; /* of pixel */
+    msi_precision precision; /* precision of pixel */
     void *pixel;             /* [n_plane][ny][nx] float or double, Jy/beam */
     double *sum_weight;      /* [n_plane] sum of the weights gridded */
     int64_t *n_vis;          /* [n_plane] samples gridded */

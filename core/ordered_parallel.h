@@ -26,7 +26,7 @@ int msi_ordered_parallel_run(const msi_ordered_parallel *t);
 
 /*
  * msi_ordered_step_begin - wait until every earlier item has ended a step, or all of its work: sums over items are added
- * up in the order of items while the items are worked on. msi_ordered_step_end - let the next item begin the step.
+ * up in the order of items while items are processed. msi_ordered_step_end - let the next item begin the step.
  * Given:   step  0 .. MSI_ORDERED_STEPS - 1; an item takes each at most once, in rising order
  * Returns: 0; the status of another item that failed, which ends the work of this one
  * Notes:   called in a thread's work. Outside of a loop both do nothing. An item that waits needs no memory or lock that

@@ -28,7 +28,7 @@ int msi_interrupt_signal(void);
 int msi_interrupt_check(void);
 
 /*
- * msi_interrupt_callback - set a function that stops the calling thread, as a signal does. It serves libraries, whose
+ * msi_interrupt_callback - set a function that stops the calling thread, like a signal. For libraries, whose
  * callers handle signals themselves.
  * Given: callback  called by this thread only, at most fifty times a second; not 0: stop. NULL: no callback
  *        user      argument of the callback
@@ -38,13 +38,13 @@ void msi_interrupt_callback(int (*callback)(void *user), void *user);
 /*
  * msi_interrupt_pace - keep the interval between callbacks across calls of msi_interrupt_callback, so that several
  * calls of a library in a row do not call the function more often.
- * Given: keeps  1: the calling thread keeps it from now on; 0: each msi_interrupt_callback starts a new interval, which
+ * Given: keeps  1: the calling thread keeps it; 0: each msi_interrupt_callback starts a new interval, which
  *               is the default
  * Returns: the previous value
  */
 int msi_interrupt_pace(int keeps);
 
-/* msi_interrupt_raise - set the flag, as the signal does (for tests). */
+/* msi_interrupt_raise - set the flag like the signal (for tests). */
 void msi_interrupt_raise(int signal_number);
 
 /* ---- Exit codes ---- */

@@ -19,7 +19,7 @@ static void keep_one_line(char *p)
         if ((unsigned char)*p < ' ') *p = ' ';
 }
 
-/* Write to the message from a position on, as far as the buffer reaches. Return the length of the whole text. */
+/* Write to the message beginning at a position, as far as the buffer reaches. Return the length of the whole text. */
 static int write_from(size_t at, const char *format, va_list ap)
 {
     const int length = vsnprintf(message + at, sizeof message - at, format, ap);

@@ -137,7 +137,7 @@ int msi_cleaner_expand(msi_cleaner *c, const msi_planes *channel, msi_planes *pa
 
 /* Planes first, first + pitch .. of a set of planes. */
 typedef struct msi_cleaner_planes {
-    const msi_planes *planes; /* of the cleaner's size, precision and backend */
+    const msi_planes *planes; /* planes of the cleaner's size, precision and backend */
     int first, pitch, n;
 } msi_cleaner_planes;
 

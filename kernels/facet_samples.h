@@ -26,7 +26,7 @@ typedef struct msi_facet_rule {
     int n_image, n_stored; /* the first n_image of the n_stored planes of the store are imaged */
     int n_term;            /* Taylor terms of each, at least 1 */
     int has_slopes;        /* phases of gains are linear in l and m, so that samples have their own u and v */
-    double reference_hz;   /* of several terms */
+    double reference_hz;   /* reference frequency of several terms */
     int64_t n_slot;
     const int32_t *n_antenna; /* [n_slot] of the set of a slot */
 } msi_facet_rule;
@@ -65,11 +65,11 @@ double (*msi_facet_samples_shift(msi_facet_samples *f))[3][3];
 /* msi_facet_samples_gains - copy the tables to the GPU, for all that follows. Returns: 0, MSI_EGPU, MSI_ENOMEM */
 int msi_facet_samples_gains(msi_facet_samples *f);
 
-/* msi_facet_samples_model - make a model of the samples, which is 0. Images are those of the samples less the model.
+/* msi_facet_samples_model - make a model of the samples, which is 0. Images show the samples less the model.
  * Returns: 0, MSI_EGPU */
 int msi_facet_samples_model(msi_facet_samples *f);
 
-/* msi_facet_samples_no_model - images are those of the samples again. */
+/* msi_facet_samples_no_model - image the samples without a model again. */
 void msi_facet_samples_no_model(msi_facet_samples *f);
 
 /* msi_facet_samples_may_stay - return whether the GPU has four fifths of its memory free, with the samples in it. */

@@ -316,7 +316,7 @@ struct facet_part {
     std::vector<int64_t> segment; /* their numbers */
     std::vector<int64_t> slot, first, first_of_slot;
     int64_t n_row = 0;
-    msi_c64 *jones = nullptr; /* of msi_alloc */
+    msi_c64 *jones = nullptr; /* allocated by msi_alloc */
     double (*slope)[2] = nullptr;
     buffer d_freq, d_uvw, d_tag, d_weight, d_vis, d_model, d_first, d_jones, d_slope;
 
@@ -340,7 +340,7 @@ struct msi_facet_samples {
     int device = 0, at_once = 1;
     bool has_slopes = false, has_model = false;
     std::vector<std::unique_ptr<facet_part>> part;
-    double (*shift)[3][3] = nullptr; /* of msi_alloc */
+    double (*shift)[3][3] = nullptr; /* allocated by msi_alloc */
     buffer d_shift, d_sums;
 
     ~msi_facet_samples()

@@ -40,13 +40,14 @@ struct msi_gridder {
     msi_vis_store store;
     int is_weighted; /* the store's weights have been multiplied by density weights */
     msi_gridder_report report;
-    msi_plan *plan;       /* of a gridder that predicts or makes residuals; NULL: not made yet */
+    msi_plan *plan;       /* plan of a gridder that predicts or makes residuals; NULL: not made yet */
     msi_workers *workers; /* that share the plan; NULL: none */
 
     /* For residuals: */
     struct {
         int is_known;
-        double sum[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES]; /* of the current weights */
+        double sum[MSI_GRIDDER_MAX_PLANES],
+            largest[MSI_GRIDDER_MAX_PLANES]; /* sums and maxima of the current weights */
         int64_t count[MSI_GRIDDER_MAX_PLANES];
     } weights;
 

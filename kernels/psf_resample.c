@@ -33,9 +33,9 @@ static double kaiser_shape(int64_t half)
     return 0.1102 * (attenuation - 8.7);
 }
 
-/* One axis of the resampling. The taps of a fine position are those of its fraction of a pixel. */
+/* One axis of the resampling. The taps of a fine position depend on its fraction of a pixel. */
 typedef struct axis {
-    int64_t half;   /* of the window */
+    int64_t half;   /* half width of the window */
     int64_t n_fine; /* positions */
     int factor;
     int64_t part; /* largest offset, pixels */

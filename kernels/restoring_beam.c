@@ -36,7 +36,7 @@ typedef struct sample {
 typedef struct lobe {
     int64_t n;
     sample *s;     /* [n] owned */
-    double radius; /* of the outermost sample, cells */
+    double radius; /* radius of the outermost sample, cells */
     int cut;       /* the image ends before the lobe does */
 } lobe;
 

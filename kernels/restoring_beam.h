@@ -21,7 +21,7 @@ typedef struct msi_psf_fit_constraints {
 /*
  * msi_psf_fit - fit exp(-(a e^2 + 2 b e n + c n^2)) to a PSF by least squares, e east and n north of the centre.
  *
- * The peak is fixed at 1 on pixel (nx/2, ny/2), as it is in a PSF by construction. The fit uses the part of the plane
+ * The peak is fixed at 1 on pixel (nx/2, ny/2), where a PSF has it by construction. The fit uses the part of the plane
  * around the centre that is above 0.35 of the peak. A beam with fewer than 64 pixels across is fitted to values between
  * the pixels (psf_resample.h), so that it does not depend on the size of pixels; if the image is too small for that, to
  * the pixels, always with the centre's eight neighbours. The method is Levenberg-Marquardt, which starts from a fit of
@@ -55,7 +55,7 @@ typedef struct msi_beam_choice {
  *
  * Its fit is to the pixels of a box of ten beams about the centre, so that sidelobes influence the beam. In the unsigned
  * arithmetic of its code, pixels east or south of the centre become infinitely distant, and only one quarter counts.
- * The first box is that of the estimate; while the beam is more than 1.25 times as wide as assumed, the box grows.
+ * The first box fits the estimate; while the beam is more than 1.25 times as wide as assumed, the box grows.
  *
  * Given:    estimate_rad  wavelength / longest baseline, or the taper's width if that is larger
  *           box           widths of the box in beams; 0: ten

@@ -13,12 +13,12 @@
 
 /* One plane of a store's samples, with separate visibilities. */
 typedef struct tile_samples {
-    msi_vis_store view; /* its segments are copies; coordinates and weights are those of the store */
+    msi_vis_store view; /* its segments are copies; the store owns coordinates and weights */
     char *vis;          /* NULL: not made yet */
 } tile_samples;
 
 typedef struct tile_plan {
-    msi_gridder_spec spec; /* of the whole image; its strings belong to the gridder */
+    msi_gridder_spec spec; /* specification of the whole image; its strings belong to the gridder */
     msi_plan_request request;
     int64_t tile_bytes;  /* the pixels of the largest tile */
     tile_samples turned; /* to the centre of a tile, or predicted from one */
@@ -160,7 +160,7 @@ static void set_value(void *vis, msi_precision precision, int64_t i, msi_c64 v)
 /* What becomes of the samples of a plane: for an image they are turned to a tile's centre, after those of the model are
  * subtracted; predicted ones are turned back and added. */
 typedef struct turn {
-    int plane; /* of the store; -1: the PSF of plane 0, whose visibilities are 1 */
+    int plane; /* plane of the store; -1: the PSF of plane 0, whose visibilities are 1 */
     int power; /* they are multiplied by x^power, x = frequency / reference_hz - 1 */
     double reference_hz;
     int is_prediction;

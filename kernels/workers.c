@@ -13,7 +13,7 @@
 /* A worker has its own device, plan and planes. */
 typedef struct worker {
     msi_gridder_spec spec; /* the gridder's, with the worker's device and without workers */
-    double speed;          /* of its device, relative to the others */
+    double speed;          /* speed of its device, relative to the others */
     double first;          /* fraction of all work that comes before its own */
     msi_plan *plan;
     msi_planes *model, *part; /* NULL until a job needs them */
@@ -36,7 +36,7 @@ typedef struct workers_job {
     char *pixel;
     msi_vis_store *store; /* for a prediction */
     const msi_image *predicted_from;
-    msi_stage_times *times; /* of the first worker */
+    msi_stage_times *times; /* times of the first worker */
 } workers_job;
 
 /* Run a function in one thread for each worker. */

@@ -31,7 +31,7 @@ int msi_workers_create(msi_workers **out, const msi_strategy *strategy, const ms
 void msi_workers_free(msi_workers *t);
 
 /*
- * msi_workers_residual - run a job whose pixels are planes; the times are those of the first worker.
+ * msi_workers_residual - run a job whose pixels are planes; the times come from the first worker.
  * Given:    job  its model and pixel are ignored; model  NULL: nothing is subtracted
  * Returned: residual  the job's images
  * Returns:  as msi_strategy_ops.residual

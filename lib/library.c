@@ -24,7 +24,7 @@ _Static_assert((int)MSIMAGE_EINPUT == (int)MSI_EINPUT && (int)MSIMAGE_EOUTPUT ==
                    (int)MSIMAGE_ENOMEM == (int)MSI_ENOMEM && (int)MSIMAGE_EGPU == (int)MSI_EGPU &&
                    (int)MSIMAGE_ERANGE == (int)MSI_ERANGE && (int)MSIMAGE_EINTERRUPTED == (int)MSI_EINTERRUPTED &&
                    (int)MSIMAGE_EINTERNAL == (int)MSI_EINTERNAL && (int)MSIMAGE_EARGUMENT == (int)MSI_EARGUMENT,
-               "codes are those of the kernels");
+               "codes equal the codes of the kernels");
 
 const char *msimage_version(void)
 {
@@ -157,7 +157,7 @@ int msi_library_spec(void *to, const void *from, size_t from_bytes, size_t bytes
     if (from_bytes < sizeof(size_t) || from_bytes > bytes)
         return msi_error_set(
             MSI_EARGUMENT,
-            "struct_bytes %zu: this library's specification has %zu bytes; larger ones are those of newer headers",
+            "struct_bytes %zu: this library's specification has %zu bytes; larger ones belong to newer headers",
             from_bytes, bytes);
     memset(to, 0, bytes);
     memcpy(to, from, from_bytes);

@@ -17,20 +17,20 @@ _Static_assert((int)MSIMAGE_STOP_THRESHOLD == (int)MSI_CLEAN_STOP_THRESHOLD &&
                    (int)MSIMAGE_STOP_EMPTY == (int)MSI_CLEAN_STOP_EMPTY &&
                    (int)MSIMAGE_STOP_DIVERGED == (int)MSI_CLEAN_STOP_DIVERGED &&
                    (int)MSIMAGE_STOP_STALLED == (int)MSI_CLEAN_STOP_STALLED,
-               "reasons are those of the kernels");
+               "reasons equal the reasons of the kernels");
 
 _Static_assert((int)MSIMAGE_SCALE_BY_BEAM == (int)MSI_CLEAN_BY_BEAM &&
                    (int)MSIMAGE_SCALE_BY_POWER == (int)MSI_CLEAN_BY_POWER &&
                    (int)MSIMAGE_SCALE_TAPERED_QUADRATIC == (int)MSI_CLEAN_TAPERED_QUADRATIC &&
                    (int)MSIMAGE_SCALE_GAUSSIAN == (int)MSI_CLEAN_GAUSSIAN &&
                    (int)MSIMAGE_SCALE_SPHEROIDAL == (int)MSI_CLEAN_SPHEROIDAL,
-               "rules and shapes of scales are those of the kernels");
+               "rules and shapes of scales equal the values of the kernels");
 
 struct msimage_cleaner {
     msimage_callbacks callbacks;
     msi_cleaner *inner;
     msi_library_gpu *gpu;   /* NULL if the host does the work */
-    msi_planes_shape shape; /* of residual and model */
+    msi_planes_shape shape; /* shape of residual and model */
     int n_psf, n_thread;
     msi_array_place place;
     msi_planes *residual, *model; /* NULL: not made yet */
@@ -226,7 +226,7 @@ static int download_images(const msimage_cleaner *c, const msi_planes *planes, v
     return msi_planes_fetch(planes, 0, msi_planes_shape_of(planes)->n, image);
 }
 
-/* Take the caller's residuals or models, which are those of terms or of channels. */
+/* Take the caller's residuals or models, one for each term or channel. */
 static int take_images(msimage_cleaner *c, term_task task, msi_planes **planes, const void *image)
 {
     const msi_clean_taylor *t = &c->taylor;

@@ -66,7 +66,7 @@ struct msi_library_gpu {
         return staging.push();
     }
 
-    /* free_factor - free the latest factors, if they are those of a block. */
+    /* free_factor - free the latest factors, if they belong to a block. */
     void free_factor(int64_t block)
     {
         kept_factor *last = factor;

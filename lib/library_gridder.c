@@ -280,7 +280,7 @@ static void free_sample_arrays(msi_host_array *a)
     for (int i = 0; i < N_SAMPLE_ARRAY; i++) msi_host_array_end(&a[i]);
 }
 
-/* Get samples in host memory. Returned: *to, whose arrays are those of a [N_SAMPLE_ARRAY], freed by
+/* Get samples in host memory. Returned: *to, whose arrays are in a [N_SAMPLE_ARRAY], freed by
  * free_sample_arrays. */
 static int read_sample_arrays(const msimage_gridder *g, const msimage_samples *s, msi_host_array *a,
                               msimage_samples *to)

@@ -21,7 +21,7 @@ typedef struct msi_sample_tally {
     int64_t n;                         /* samples that count */
     int64_t n_left_out;                /* samples that do not count */
     int64_t n_unknown;                 /* rows on the GPU whose coordinates are not finite */
-    double w_min_lambda, w_max_lambda; /* of |w| */
+    double w_min_lambda, w_max_lambda; /* range of |w| */
     double largest_jy;                 /* part of a visibility */
 } msi_sample_tally;
 
@@ -40,13 +40,13 @@ struct msimage_gridder {
     msi_gridder *inner;
     msi_library_gpu *gpu;    /* NULL if the host does the work */
     int is_on_host;          /* samples are in host memory, even if the work is done on a GPU */
-    msi_precision precision; /* of the work */
+    msi_precision precision; /* precision of the work */
     msi_array_place place;
     int n_plane, n_thread;
     int is_xy;
     int folds;       /* weights are multiplied into visibilities */
     int is_weighted; /* by density weights */
-    double scale;    /* of the field */
+    double scale;    /* scale of the field */
     msi_image_geometry geometry;
     double l_rad, m_rad; /* the kernels' direction of pixel (nx/2, ny/2) */
     msi_sample_tally samples;

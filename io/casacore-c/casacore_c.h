@@ -199,7 +199,7 @@ int ccc_table_columns(ccc_table *t, char ***names, int64_t *n);
 typedef struct ccc_column_info {
     ccc_type type;
     int is_scalar;
-    int ndim;                   /* of a cell; 0 for scalars, -1 if cells may differ */
+    int ndim;                   /* number of dimensions of a cell; 0 for scalars, -1 if cells may differ */
     int is_fixed_shape;         /* shape[] is the shape of every cell */
     int64_t shape[CCC_MAX_DIM]; /* 0 unless is_fixed_shape */
     char manager_type[64];      /* "StandardStMan", "TiledShapeStMan" .. */
@@ -391,7 +391,7 @@ int ccc_keyword_remove(ccc_table *t, const char *column, const char *name);
 typedef struct ccc_column_spec {
     const char *name;
     ccc_type type;
-    int ndim;           /* of a cell: 0 scalar, -1 any */
+    int ndim;           /* number of dimensions of a cell: 0 scalar, -1 any */
     int is_fixed_shape; /* shape[] is every cell's; TiledColumnStMan needs it */
     int64_t shape[CCC_MAX_DIM];
     const char *comment; /* or NULL */
@@ -527,7 +527,7 @@ typedef struct ccc_image_axes {
     double crval_deg[2], cdelt_deg[2], crpix[2];
     double pc[2][2];
     double lonpole_deg, latpole_deg; /* NaN if the image does not have them */
-    int n_parameter;                 /* of the projection: PV2_1 .. */
+    int n_parameter;                 /* parameters of the projection: PV2_1 .. */
     double parameter[CCC_IMAGE_PARAMETERS];
 } ccc_image_axes;
 
@@ -543,7 +543,7 @@ int ccc_image_direction(ccc_table *t, ccc_image_axes *out);
 
 /* Where and towards what frequencies are observed. */
 typedef struct ccc_observer {
-    const char *time_scale;      /* of the times: "UTC", "TAI" .. */
+    const char *time_scale;      /* time scale of the times: "UTC", "TAI" .. */
     double itrf_m[3];            /* position, ITRF metres */
     const char *direction_frame; /* "J2000" ..; or a planet, the Sun or the Moon: the direction is not used then */
     double lon_rad, lat_rad;     /* direction */

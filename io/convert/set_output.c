@@ -169,7 +169,7 @@ static int are_same(const char *value, int64_t n, size_t size)
     return memcmp(value, value + size, (size_t)(n - 1) * size) == 0;
 }
 
-/* Read a column of the rows ahead. An error is ignored, as it may be of a row that is not needed. */
+/* Read a column of the rows ahead. An error is ignored, because the row may not be needed. */
 static int read_ahead(msi_set_output *o, ccc_table *t, int i, int64_t n_element)
 {
     rows_ahead *a = &o->ahead;

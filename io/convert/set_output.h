@@ -10,7 +10,7 @@
 
 #include "io/ms/ms_reader.h"
 
-/* The values of a row except its samples. Numbers of antennas, fields .. are those of the output. */
+/* The values of a row except its samples. Antennas, fields .. have their numbers in the output. */
 typedef struct msi_set_row {
     int32_t antenna1, antenna2, feed1, feed2, field, data_desc, array, observation, processor, scan, state;
     uint8_t flag_row;
@@ -47,7 +47,7 @@ typedef struct msi_set_output_spec {
     const char *application, *command; /* for HISTORY */
     /* Write in another process while this one makes more rows. */
     int in_process;
-    const char *name; /* of the set, for messages about that process; borrowed until it ends */
+    const char *name; /* name of the set, for messages about that process; borrowed until it ends */
 } msi_set_output_spec;
 
 typedef struct msi_set_output msi_set_output;

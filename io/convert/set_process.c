@@ -47,7 +47,7 @@ typedef struct slot_parts {
 
 struct msi_set_process {
     msi_child *child;
-    shared *shared; /* of the child */
+    shared *shared; /* shared memory of the child */
     int is_busy[SLOTS];
     int filling; /* the slot that is being filled; -1: none */
 };

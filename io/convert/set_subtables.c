@@ -61,7 +61,7 @@ static int keep_mapped(table_copy *p, const char *column, const int32_t *map, in
     return MSI_OK;
 }
 
-/* Drop feeds whose antenna and window are those of an earlier set, as the output has their rows. */
+/* Drop feeds whose antenna and window an earlier set has, because the output already has their rows. */
 static int drop_known_feeds(table_copy *p, const msi_set_map *map)
 {
     int is_there = 0, has_window = 0;
@@ -436,7 +436,7 @@ static int copy_others(ccc_table *to, const msi_subtables_source *s, msi_set_map
 }
 
 /* Set the offsets of the numbers in these subtables: they continue those of earlier sets. In a shared subtable the
- * numbers are those of the earlier set. */
+ * numbers come from the earlier set. */
 static void set_offsets(ccc_table *to, const msi_subtables_source *s, msi_set_maps *maps)
 {
     static const struct {

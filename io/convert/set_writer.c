@@ -74,7 +74,7 @@ int msi_set_grow(char **buffer, int64_t *n_allocated, int64_t bytes)
  */
 
 typedef struct table_spec {
-    int64_t n_corr, n_chan; /* of every row, or the largest */
+    int64_t n_corr, n_chan; /* numbers of every row, or the largest */
     int is_one_shape;       /* all rows have this shape */
     int has_weight_spectrum;
     const char *const *steady; /* [n_steady] columns whose changes are written */
@@ -83,9 +83,9 @@ typedef struct table_spec {
 } table_spec;
 
 enum {
-    TILE_BYTES = 1 << 20, /* of a tile of visibilities */
+    TILE_BYTES = 1 << 20, /* size of a tile of visibilities */
     BUCKET_BYTES =
-        1 << 18, /* of thousands of rows: casacore caches only two buckets, and each column visits all buckets */
+        1 << 18, /* size of thousands of rows: casacore caches only two buckets, and each column visits all buckets */
     MOST_COLUMNS = 8
 };
 
@@ -124,7 +124,7 @@ static void plan_tiled(table_plan *p, const char *name, int64_t n0, int64_t n1, 
  * Given:    path    must not exist
  * Returned: *table  opened for update
  * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
- * Notes:    a value of a steady column applies from its row on, as long as rows are written in order.
+ * Notes:    a value of a steady column also applies to later rows, which must be written in order.
  */
 static int make_set_table(ccc_table **table, const char *path, const table_spec *spec)
 {
@@ -163,7 +163,7 @@ struct msi_set_writer {
         char *value;
         int64_t n_allocated;
         int is_alike;           /* all rows have one value, which is stored once */
-    } column[MSI_SET_N_COLUMN]; /* of the rows being written */
+    } column[MSI_SET_N_COLUMN]; /* values of the rows being written */
 };
 
 static int is_steady(const msi_set_writer *w, const msi_set_column *c)
@@ -329,8 +329,8 @@ static int differs_from_last(const msi_set_writer *w, int k)
     return w->n_row == 0 || differ((const char *)&w->last + c->offset, w->column[k].value, msi_set_bytes_of(c->type));
 }
 
-/* Find the next row from i on whose value in steady column k differs from the row before. Returns n_row if there is
- * none. */
+/* Find the next row, beginning with i, whose value in steady column k differs from the row before. Returns n_row if no
+ * row does. */
 static int64_t next_change(const msi_set_writer *w, const msi_set_rows *rows, int k, int64_t i)
 {
     const msi_set_column *c = &msi_set_columns[k];

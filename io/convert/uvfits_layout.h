@@ -13,14 +13,14 @@
 /* Tells how visibilities lie: a group holds every window, a window its channels, a channel its correlations, and a
  * correlation real part, imaginary part and weight. */
 typedef struct msi_uvfits_layout {
-    const msi_ms_reader *reader; /* of one set; borrowed */
+    const msi_ms_reader *reader; /* reader of one set; borrowed */
     int32_t n_window, n_chan, n_corr, n_antenna, n_field;
     const msi_ms_spw **window;     /* [n_window] the memory is owned */
     int32_t *place;                /* [setups] index into window[] by DATA_DESC_ID, -1 where there are no rows; owned */
     double step_hz;                /* between channels, of all windows */
     int32_t order[MSI_MAX_CORR];   /* which of the set's correlations comes at each place of the axis STOKES */
     int stokes_first, stokes_step; /* codes of that axis */
-    double day_mjd;                /* of the first row; dates count from it */
+    double day_mjd;                /* day of the first row; dates count from it */
     double utc_offset_s;           /* UTC - UT1, added to times in UT1, which the format does not know; else 0 */
     int64_t n_group;
     int64_t data_begin; /* bytes to the first group */

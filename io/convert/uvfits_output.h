@@ -6,7 +6,7 @@
 #include "io/ms/ms_reader.h"
 
 typedef struct msi_uvfits_output_spec {
-    const char *path;    /* of a file that does not exist yet */
+    const char *path;    /* path of a file that does not exist yet */
     const char *name;    /* the output's, for messages */
     const char *command; /* for HISTORY */
 } msi_uvfits_output_spec;

@@ -20,8 +20,8 @@ typedef struct msi_fits_clean {
     int64_t n_minor, n_major;  /* iterations and major cycles that were made */
     char stop[MSI_FITS_STOP];  /* reason for the end */
     double final_threshold_jy; /* threshold of the last cycle, Jy/beam */
-    double noise_jy, peak_jy;  /* of the residual, Jy/beam; noise NaN: unknown */
-    double flux_jy;            /* of this image's model */
+    double noise_jy, peak_jy;  /* noise and peak of the residual, Jy/beam; noise NaN: unknown */
+    double flux_jy;            /* flux of this image's model */
 } msi_fits_clean;
 
 /* The planes of a cube, along FREQ. */
@@ -51,7 +51,7 @@ static inline double msi_fits_contour_pixel(int point, int64_t n)
  * call. */
 typedef struct msi_fits_spec {
     msi_fits_kind kind;
-    msi_image_geometry geometry;        /* of the image on the sky, also for kinds in the uv plane; required */
+    msi_image_geometry geometry;        /* geometry of the image on the sky, also for kinds in the uv plane; required */
     const msi_observation *observation; /* required; its empty and zero members give no cards */
     double ra_rad, dec_rad;             /* image centre; the centre of the observation is OBSRA, OBSDEC */
     double freq_hz, bandwidth_hz;       /* centre and total width */
@@ -67,13 +67,13 @@ typedef struct msi_fits_spec {
     double largest_weight;    /* largest of these weights (WSCENVIS is sum_weight / largest_weight); 0: unknown */
     double sum_vis_weight;    /* sum of the weights of the same samples before density weighting (WSCVWSUM) */
     const char *primary_beam; /* the model of the primary beam that the image is or was corrected for (PBMODEL) */
-    const msi_fits_contour *contour;      /* of half power of the primary beam, in pictures only; NULL: none */
+    const msi_fits_contour *contour;      /* contour of half power of the primary beam, in pictures only; NULL: none */
     const char *weighting;                /* natural, uniform, briggs 0 .. (WSCWEIGH) */
     const char *data_column;              /* (WSCDATAC) */
     int has_field, field_id;              /* the first field imaged, if its number is known (WSCFIELD) */
     int64_t channel_begin, channel_end;   /* selected, end exclusive (WSCCHANS, WSCCHANE); 0, 0: all */
     int64_t interval_begin, interval_end; /* the same for times (WSCTIMES, WSCTIMEE) */
-    const char *command_line;             /* of any length (HISTORY) */
+    const char *command_line;             /* command line of any length (HISTORY) */
 } msi_fits_spec;
 
 /*
@@ -121,15 +121,16 @@ enum { MSI_FITS_MAX_POL = 12 };
 
 /* The header of a file of one or several planes. */
 typedef struct msi_fits_header {
-    msi_image_geometry geometry;  /* of a plane */
-    double reference[2];          /* 0-based pixel of the position below; may be outside the image */
-    double ra_rad, dec_rad;       /* its position: the centre of the SIN projection */
-    char dir_frame[16];           /* J2000, ICRS, B1950 ..; UNKNOWN */
-    int64_t n_freq;               /* planes along FREQ; 1 without that axis */
-    double freq_hz, freq_step_hz; /* of the first; with one plane the step is its width. 0 without that axis */
-    int n_pol, has_pol;           /* planes along STOKES; without that axis has_pol is 0 and pol[0] is I */
+    msi_image_geometry geometry; /* geometry of a plane */
+    double reference[2];         /* 0-based pixel of the position below; may be outside the image */
+    double ra_rad, dec_rad;      /* its position: the centre of the SIN projection */
+    char dir_frame[16];          /* J2000, ICRS, B1950 ..; UNKNOWN */
+    int64_t n_freq;              /* planes along FREQ; 1 without that axis */
+    double freq_hz,
+        freq_step_hz;   /* frequency of the first plane, and the step; with one plane its width. 0 without that axis */
+    int n_pol, has_pol; /* planes along STOKES; without that axis has_pol is 0 and pol[0] is I */
     msi_pol pol[MSI_FITS_MAX_POL];
-    msi_precision precision; /* of the pixels as stored */
+    msi_precision precision; /* precision of the pixels as stored */
     char unit[72];           /* BUNIT, "" if absent */
     char primary_beam[72];   /* PBMODEL, "" if absent */
     msi_beam beam;
@@ -167,7 +168,7 @@ typedef struct msi_fits_beam {
     int is_sin; /* pixels are at sines of angles, else at angles */
     int64_t nx, ny, n_freq;
     double centre[2];          /* 0-based pixel of the pointing */
-    double step_rad[2];        /* of a pixel: positive to growing azimuth and up, or to growing RA and DEC */
+    double step_rad[2];        /* size of a pixel: positive to growing azimuth and up, or to growing RA and DEC */
     double *freq_hz, width_hz; /* [n_freq] ascending; width of a plane */
     float *pixel;              /* [n_freq][ny][nx] */
 } msi_fits_beam;
@@ -194,7 +195,7 @@ typedef struct msi_fits_view {
     double crpix[2], crval[2], cdelt[2]; /* cdelt is not 0 */
     double cell_rad;                     /* size of a pixel in y; 0 without a wcs */
     char object[72], telescope[72], type[72], unit[72];
-    double freq_hz, bandwidth_hz; /* of the plane; 0 if unknown */
+    double freq_hz, bandwidth_hz; /* frequency and bandwidth of the plane; 0 if unknown */
     int64_t n_freq;               /* planes along FREQ, if it is the third axis; else 1 */
     double rest_freq_hz;          /* 0 if unknown */
     double pointing_deg[2];       /* OBSRA, OBSDEC; NaN if unknown */
@@ -240,7 +241,7 @@ typedef struct msi_fits_change {
  * in a file, up to and including msi_publish_seal. Cards about the encoding of the pixels are left out. Cards of the
  * beam are replaced.
  * Given:   path   a regular file; no character has a special meaning
- *          pixel  of all planes, as many as that image has
+ *          pixel  values of all planes of that image
  * Returns: 0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_fits_write_like(msi_publish *p, int i, const char *path, const msi_fits_change *change, const float *pixel);

@@ -34,7 +34,7 @@ static int read_directions(msi_fits_screen *s, const msi_fits_handle *h, const c
     return MSI_OK;
 }
 
-/* Read the axes of planes. Returned: kind [n_axis] of each axis, from the third on; -1: it has one plane */
+/* Read the axes of planes. Returned: kind [n_axis] of each axis after the second; -1: it has one plane */
 static int read_planes(msi_fits_screen *s, const msi_fits_handle *h, const char *path, int n_axis, const LONGLONG *axis,
                        int *kind)
 {

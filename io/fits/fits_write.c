@@ -388,7 +388,7 @@ static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
     }
 }
 
-/* Keywords are those of WSClean. Values for which WSClean has no keyword get one that begins with MSI. */
+/* Keywords follow WSClean. A value without a WSClean keyword gets one that begins with MSI. */
 static void put_clean(fitsfile *f, const msi_fits_clean *c, int *status)
 {
     if (!c->is_known) return;

@@ -14,7 +14,7 @@ typedef enum msi_fits_kind {
     MSI_FITS_IMAGE,          /* restored */
     MSI_FITS_MASK,           /* 1 where components may lie, or do lie */
     MSI_FITS_INDEX,          /* spectral index of joined channels */
-    MSI_FITS_ALPHA,          /* of Taylor terms: spectral index, its standard deviation, curvature */
+    MSI_FITS_ALPHA,          /* maps of Taylor terms: spectral index, its standard deviation, curvature */
     MSI_FITS_ALPHA_ERROR,
     MSI_FITS_BETA,
     MSI_FITS_IMAGE_PB, /* images corrected for the primary beam: restored or dirty, model, PSF */
@@ -24,9 +24,9 @@ typedef enum msi_fits_kind {
     MSI_FITS_PB,     /* the primary beam: response of a plane */
     MSI_FITS_BEAM_0, /* the primary beam as a Hermitian matrix of 16 elements (pb_mean.h) */
     MSI_FITS_BEAM_15 = MSI_FITS_BEAM_0 + 15,
-    MSI_FITS_WEIGHT,     /* of a mosaic: sum of the weights of fields times their squared responses */
+    MSI_FITS_WEIGHT,     /* weights of a mosaic: sum of the weights of fields times their squared responses */
     MSI_FITS_SUM_WEIGHT, /* one pixel: the sum of the weights of all samples */
-    MSI_FITS_NOISE,      /* of a mosaic */
+    MSI_FITS_NOISE,      /* noise of a mosaic */
     MSI_FITS_HORIZON,    /* 1 where components may lie, by -horizon-mask and other masks */
     MSI_FITS_WEIGHTS,
     MSI_FITS_UV_REAL,
@@ -47,7 +47,7 @@ typedef struct msi_fits_kind_row {
     msi_fits_content content;
     const char *unit;  /* BUNIT; NULL: none */
     const char *type;  /* BTYPE */
-    const char *title; /* of a picture; NULL: there is no picture of this kind */
+    const char *title; /* title of a picture; NULL: there is no picture of this kind */
     const char *scale; /* title of a picture's colour scale, where it is not the unit */
     int is_of_term;    /* each Taylor term has an image */
     int is_of_channel; /* all planes of a channel have one image */

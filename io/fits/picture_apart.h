@@ -18,7 +18,7 @@ typedef int (*msi_picture_paint)(msi_publish *p, int i, const void *of);
  */
 int msi_picture_apart(msi_publish *p, int i, msi_picture_paint paint, const void *of);
 
-/* msi_picture_never_apart - from now on, draw in this process: memory that a network card writes to, as in some MPI
+/* msi_picture_never_apart - draw in this process: memory that a network card writes to, as in some MPI
  * jobs, must not be shared with a forked process. */
 void msi_picture_never_apart(void);
 

@@ -18,7 +18,7 @@ enum {
 typedef struct coordinate {
     int is_time;
     double unit_per_deg;
-    double low, high; /* of the field, low < high; a longitude may be below 0 or above 360 degrees */
+    double low, high; /* limits of the field, low < high; a longitude may be below 0 or above 360 degrees */
     double step;
     int decimals; /* decimals of a second that the step needs */
 } coordinate;

@@ -147,7 +147,7 @@ static uint32_t sequential_colour(double t)
                      285 + 180 * t * (0.72 + 0.28 * t));
 }
 
-/* Half a step on either side of the middle is white, as no entry of the map is exactly zero. */
+/* Half a step on either side of the middle is white, because no entry of the map is exactly zero. */
 static uint32_t diverging_colour(double t)
 {
     const double half_step = 0.5 / (MSI_N_COLOUR - 1),

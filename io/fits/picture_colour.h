@@ -17,7 +17,7 @@ typedef struct msi_stretch {
 /* Kinds of values. */
 typedef enum msi_picture_values {
     MSI_VALUES_BRIGHTNESS, /* noise about zero, and sources above it */
-    MSI_VALUES_SIGNED,     /* of either sign, such as Q, U, V; zero has the middle colour */
+    MSI_VALUES_SIGNED,     /* values of either sign, such as Q, U, V; zero has the middle colour */
     MSI_VALUES_WEIGHTS,    /* not negative, over decades; the smallest positive value differs in colour from 0 */
     MSI_VALUES_INDEX       /* spectral indices: linear over the bulk of the values */
 } msi_picture_values;

@@ -82,7 +82,7 @@ static int place_point(const msi_picture_frame *f, const msi_picture_curve *c, c
     return 1;
 }
 
-/* Draw a line through the points of a curve and a dot on each, as a single point has no line. */
+/* Draw a line through the points of a curve and a dot on each, because a single point has no line. */
 static void draw_curve(cairo_t *cr, const msi_picture_frame *f, const msi_picture_curve *c, const axes *a)
 {
     int drawing = 0;

@@ -21,18 +21,18 @@ typedef struct msi_picture_window {
 /* Everything is borrowed for the call. */
 typedef struct msi_picture {
     const char *title, *detail; /* two lines above the image */
-    int64_t nx, ny;             /* of the image */
+    int64_t nx, ny;             /* size of the image */
     msi_precision precision;
     const void *pixel; /* [ny][nx] */
     msi_picture_window window;
     msi_picture_values values;
     const char *unit;
-    const msi_sky_wcs *wcs;          /* of the window; NULL: linear axes */
+    const msi_sky_wcs *wcs;          /* coordinates of the window; NULL: linear axes */
     const msi_linear_axis *axis;     /* [2] if wcs is NULL, for pixels of the window */
     msi_beam beam;                   /* zero: not drawn */
     double cell_rad;                 /* size of a pixel in y, needed with a beam */
     int is_psf;                      /* the beam is outlined at the middle instead of drawn in a corner */
-    const msi_fits_contour *contour; /* of the whole image; NULL: none */
+    const msi_fits_contour *contour; /* contour of the whole image; NULL: none */
     const msi_picture_style *style;  /* NULL: default */
 } msi_picture;
 

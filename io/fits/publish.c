@@ -61,7 +61,7 @@ static void unlink_temporary(temporary *t)
 }
 
 /*
- * Create a new, empty file in the directory of `name`. Its own name is short, as the final name may have NAME_MAX
+ * Create a new, empty file in the directory of `name`. Its own name is short, because the final name may have NAME_MAX
  * characters.
  * Given: of  NULL, or the path of a file: then the new one is a hard link to it, and *fd is not changed. If the file
  *            system has no hard links, *out is NULL, and errno tells why.

@@ -17,7 +17,7 @@
 
 /* The tables to read, and where to store them. */
 typedef struct request {
-    const char *names; /* of tables, separated by commas */
+    const char *names; /* names of tables, separated by commas */
     int n_table;
     msi_h5parm *out;
 } request;

@@ -377,8 +377,8 @@ static int read_samples(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_b
 typedef struct row_part {
     const msi_msv_run *run;
     const msi_msv_chunk *chunk;
-    int64_t row;      /* of the set */
-    int64_t in_chunk; /* of the chunk */
+    int64_t row;      /* row of the set */
+    int64_t in_chunk; /* row of the chunk */
     int64_t n_row;
 } row_part;
 

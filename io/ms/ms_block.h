@@ -54,7 +54,7 @@ typedef struct msi_ms_raw {
     msi_c32 *data;
     float *weight;
     uint8_t *flag;
-    msi_c32 *model; /* of set.model_column */
+    msi_c32 *model; /* values of set.model_column */
     int64_t n_model_allocated;
     char *between; /* a range of rows of a column, including rows that are not needed */
     int64_t n_between_allocated;

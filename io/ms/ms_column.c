@@ -73,7 +73,7 @@ int msi_ms_write_failed(int ccc_status)
     return msi_error_set(status, "%s", ccc_error());
 }
 
-/* Return whether a name is that of a data file (table.fN_TSMk) or, with_header, of any file of storage manager N. */
+/* Return 1 if a name belongs to a data file (table.fN_TSMk) or, with_header, to any file of storage manager N. */
 static int is_file_of(const char *name, int manager, int with_header)
 {
     char head[32];

@@ -34,7 +34,7 @@ typedef struct msi_ms_column {
     int has_virtual_model;
     int manager_file;            /* N of table.fN; -1 while there is none */
     uint64_t table_dat;          /* inode, which changes when table.dat is replaced */
-    uint32_t mode, owner, group; /* of table.dat: those of every file that is made */
+    uint32_t mode, owner, group; /* mode, owner and group of table.dat: those of every file that is made */
     int is_shared;               /* written in place: a data file is another set's too, by a link */
     int64_t n_row, disk_bytes;
     int is_fixed_shape;             /* new or swapped: every cell is of cell_shape, by the description of the column */
@@ -47,7 +47,7 @@ typedef struct msi_ms_column {
     char old_columns[MSI_COLUMN_MOST_OLD][MSI_COLUMN_NAME];
     volatile int is_dropping, is_dropped; /* old columns are being removed; they are removed, or there were none */
     int last_manager;                     /* while they are removed: the highest N of the storage managers before */
-    char mark[512], marked_selection[MSI_MS_MAX_SELECTION]; /* of the earlier run */
+    char mark[512], marked_selection[MSI_MS_MAX_SELECTION]; /* mark and selection of the earlier run */
 } msi_ms_column;
 
 /* msi_ms_column_check - check a specification without a set. Returns: 0, MSI_EARGUMENT. */

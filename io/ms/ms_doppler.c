@@ -15,7 +15,7 @@
 #include "io/ms/ms_metadata.h"
 
 static const double MINUTE_S = MSI_MS_MINUTE_S;
-static const double CONVERSION_S = 1e-3; /* of processor time for a conversion, at most */
+static const double CONVERSION_S = 1e-3; /* processor time for a conversion, at most */
 
 int msi_ms_set_keep_minutes(msi_ms_set *set, const double *time_s, int64_t n)
 {

@@ -122,7 +122,7 @@ static int is_aside(ccc_table *t, const char *name)
 
 static int list_for_removal(msi_ms_column *c, ccc_table *t, const char *name)
 {
-    if (c->n_old == MSI_COLUMN_MOST_OLD || strlen(name) >= MSI_COLUMN_NAME) return MSI_OK; /* of the next run */
+    if (c->n_old == MSI_COLUMN_MOST_OLD || strlen(name) >= MSI_COLUMN_NAME) return MSI_OK; /* the next run drops it */
     MSI_TRY(check_removable(t, name));
     snprintf(c->old_columns[c->n_old++], MSI_COLUMN_NAME, "%s", name);
     return MSI_OK;

@@ -42,7 +42,7 @@ int msi_ms_mark_has_origin(ccc_table *t, const char *column);
 /* The watch of a set, zero at first. */
 typedef struct msi_ms_watch {
     char *root;             /* the table that has the rows, if that is another table; else NULL */
-    uint64_t device, inode; /* of its table.dat before it was opened */
+    uint64_t device, inode; /* identity of its table.dat before it was opened */
     int64_t changed_ns;     /* time of change of the same file */
     int is_on;              /* all values of the columns must be of one writing */
     uint64_t written;       /* hash that identifies the writing of the columns */

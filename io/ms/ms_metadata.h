@@ -67,12 +67,13 @@ typedef struct msi_ms_set {
     msi_tiled_column *column[MSI_MS_N_LARGE]; /* NULL: the set has no such column */
     int only_rows;              /* the large columns are left to another process, which reads them directly */
     struct msi_ms_store *store; /* is read instead of the tables; NULL: the tables are read */
-    const char *tables_path;    /* of a set with the subtables of such a file; borrowed; NULL: path has the subtables */
-    msi_uv_set *uv;             /* the same for a UVFITS or FITS-IDI file */
-    char *notes;                /* [n_notes] lines about what was assumed or corrected; NULL: none; owned */
+    const char
+        *tables_path; /* path of a set with the subtables of such a file; borrowed; NULL: path has the subtables */
+    msi_uv_set *uv;   /* the same for a UVFITS or FITS-IDI file */
+    char *notes;      /* [n_notes] lines about what was assumed or corrected; NULL: none; owned */
     int64_t n_notes;
     char data_column[64], model_column[64]; /* "": not read */
-    msi_ms_watch watch;                     /* of these columns, if they are in a table */
+    msi_ms_watch watch;                     /* watch of these columns, if they are in a table */
     int has_weight_spectrum, has_flag_row;
     int64_t n_table_row;
     int n_window;
@@ -90,7 +91,7 @@ typedef struct msi_ms_set {
     int has_delay;              /* the first row of MWA_TILE_POINTING was read */
     int32_t delay[MSI_MS_DELAYS];
     msi_ms_stations stations;
-    msi_ms_row_times row_times; /* of the selected rows */
+    msi_ms_row_times row_times; /* times of the selected rows */
     int64_t n_minute;           /* minutes with selected rows, and fields with Doppler shifts; 0: none */
     int64_t n_doppler;
     int64_t *minute; /* [n_minute] ascending: MJD seconds over 60, rounded down */
@@ -100,7 +101,7 @@ typedef struct msi_ms_set {
     int64_t n_row;   /* selected */
     int64_t n_time;
     int64_t n_selected_time;       /* distinct TIMEs of the selected rows */
-    double start_mjd_s, end_mjd_s; /* of the selected rows; if there are none, of the interval */
+    double start_mjd_s, end_mjd_s; /* first and last time of the selected rows; if there are none, of the interval */
 } msi_ms_set;
 
 /* msi_ms_set_tables - return the path of the set that has the subtables. */

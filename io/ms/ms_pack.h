@@ -42,7 +42,7 @@ int msi_ms_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n);
  * msi_ms_unpack_metadata - make a reader with these metadata and without an open table.
  *
  * Given:    paths [n_path]  of the sets
- *           bytes [n]       aligned for any array; they may have any value, as damaged files may have damaged their
+ *           bytes [n]       aligned for any array; they may have any value, since damaged files may have damaged their
  *                           writer
  * Returned: *out  owned, msi_ms_reader_free
  * Returns:  0, MSI_EINPUT (invalid lengths, sizes or values), MSI_ENOMEM

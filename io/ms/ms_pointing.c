@@ -20,7 +20,7 @@
 #include "io/ms/ms_subtables.h"
 
 enum {
-    MOST_TIMES = 3,    /* of a field */
+    MOST_TIMES = 3,    /* times of a field */
     MANY_FIELDS = 100, /* with more there is one time each */
     MOST_ANTENNAS = 5, /* at a time */
     CHUNK_ROWS = 8192, /* read at once */
@@ -44,7 +44,7 @@ typedef struct field_time {
 
 typedef struct search {
     ccc_table *table;
-    const char *scale; /* of POINTING's times */
+    const char *scale; /* scale of POINTING's times */
     int n_sample, n_antenna;
     field_time *sample;    /* [n_sample] ascending */
     place *before, *after; /* [n_sample][n_antenna + 1] the nearest rows at or before a time, and after it; the last

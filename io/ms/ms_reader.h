@@ -29,9 +29,9 @@ typedef struct msi_ms_selection {
                                              of their ids, ascending in frequency in each; end 0: all */
     int64_t interval_begin,
         interval_end;   /* timestep indices among the distinct TIMEs, end exclusive; end 0: to the last */
-    msi_ms_steps steps; /* of those of the interval, by the same indices */
+    msi_ms_steps steps; /* steps among those of the interval, by the same indices */
     double min_uv_lambda, max_uv_lambda; /* 0: no limit; applied a sample at a time */
-    double min_uvw_m, max_uvw_m;         /* of the length of (u, v, w); 0: no limit; applied a row at a time */
+    double min_uvw_m, max_uvw_m;         /* limits of the length of (u, v, w); 0: no limit; applied a row at a time */
     const char *mssel_field, *mssel_spw, *mssel_antenna, *mssel_uvrange, *mssel_time; /* MSSelection; NULL: none */
     const char *taql;                                                                 /* a TaQL condition on rows */
     const char *spectral_frame; /* Doppler shifts to this frame of frequencies are computed; NULL: none */
@@ -118,12 +118,12 @@ int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path
 
 /*
  * msi_ms_reader_observation and the following functions - return the metadata, borrowed until the reader is freed. The
- * observation is that of the first set with selected rows. Its times cover all sets.
+ * observation belongs to the first set with selected rows. Its times cover all sets.
  */
 const msi_observation *msi_ms_reader_observation(const msi_ms_reader *r);
 int msi_ms_reader_n_spw(const msi_ms_reader *r);
 const msi_ms_spw *msi_ms_reader_spw(const msi_ms_reader *r, int i);
-const char *msi_ms_reader_data_column(const msi_ms_reader *r); /* of the first set */
+const char *msi_ms_reader_data_column(const msi_ms_reader *r); /* column of the first set */
 const char *msi_ms_reader_data_column_of(const msi_ms_reader *r, int set);
 int64_t msi_ms_reader_n_row(const msi_ms_reader *r);       /* selected rows, all sets */
 int64_t msi_ms_reader_n_share_row(const msi_ms_reader *r); /* about those of its share (msi_ms_opening) */

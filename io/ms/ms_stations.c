@@ -10,7 +10,7 @@
 #include "io/casacore-c/casacore_c.h"
 #include "io/ms/ms_metadata.h"
 
-enum { MOST_ELEMENTS = 4096 }; /* of a field; the largest stations have 96 */
+enum { MOST_ELEMENTS = 4096 }; /* elements of a field; the largest stations have 96 */
 
 /* Read values of a cell. Returns: 0, MSI_EINPUT */
 static int read_cell(ccc_table *t, const char *column, int64_t row, ccc_type type, void *out, int64_t n)

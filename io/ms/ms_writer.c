@@ -286,7 +286,7 @@ struct msi_ms_writer {
     char *text; /* the strings of spec */
     msi_ms_write_spec spec;
     msi_child *child;
-    msi_writer_shared *shared; /* of the child */
+    msi_writer_shared *shared; /* shared memory of the child */
     int64_t slots_at;
     int is_ready, is_prepared, is_busy[MSI_MS_WRITER_SLOTS], slot;
     int failed; /* status of the failure after which the writer cannot be used */

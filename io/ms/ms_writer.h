@@ -71,11 +71,12 @@ typedef struct msi_ms_write_spec {
                            missing or was written by msimage */
     msi_ms_write_op op;
     const char *input_column; /* for add and subtract, not `column`, so that a run can be repeated; else NULL */
-    const char *description;  /* of the model (names, hash); goes into the mark and into the column's keyword
+    const char *description; /* description of the model (names, hash); goes into the mark and into the column's keyword
                                  MSIMAGE_MODEL */
-    const char *selection;    /* of rows and channels, in words of less than MSI_MS_MAX_SELECTION characters, for the
+    const char
+        *selection; /* selection of rows and channels, in words of less than MSI_MS_MAX_SELECTION characters, for the
                                  mark: only a run with the same selection completes the column of a stopped run */
-    int drop_old; /* remove old columns of predictions into `column`, also that of this run, after all is written */
+    int drop_old;   /* remove old columns of predictions into `column`, also that of this run, after all is written */
 } msi_ms_write_spec;
 
 typedef struct msi_ms_writer msi_ms_writer;
@@ -84,7 +85,7 @@ typedef struct msi_ms_writer msi_ms_writer;
  * msi_ms_writer_start - fork the first writer process, take the write locks, check every set. Nothing is changed yet.
  *
  * Call it before this process has threads that work, a GPU context or an open table. Readers (ms_reader.h) may be
- * opened and used from here on: they take no lock, and no file that they read is rewritten but table.dat, which is
+ * opened and used: they take no lock, and no file that they read is rewritten but table.dat, which is
  * replaced by rename.
  *
  * Given:    paths [n_path], spec (copied)
@@ -117,7 +118,7 @@ int msi_ms_writer_prepare(msi_ms_writer *w);
  * msi_ms_writer_slot - get space for the values of one block. It waits for a free slot.
  *
  * Given:    block   set, n_row, n_chan, n_corr, ms_row (ascending) and chan_index are used, and copied. A sample may be
- *                   submitted again; the later values count (also with add and subtract, as the input does not change)
+ *                   submitted again; the later values count (also with add and subtract: the input does not change)
  * Returned: *values [n_row][n_chan][n_corr] in the block's order, Jy, to be filled by the caller before
  *                   msi_ms_writer_submit; not zeroed
  * Returns:  0; an error of the writer; MSI_ERANGE (a block larger than MSI_MS_WRITER_BLOCK_..); MSI_EINTERRUPTED

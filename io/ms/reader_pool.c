@@ -8,7 +8,7 @@
  *   3. The parent takes the blocks in the order of one reader, whatever the speed of the processes.
  *   4. Of sets whose large columns can be read without casacore, blocks have rows alone. Threads of the parent read and
  *      convert their samples. Afterwards the parent sends CHECK: no column may have been rewritten meanwhile.
- * The parent checks every reply, as a damaged set may have damaged the process that reads it.
+ * The parent checks every reply, because a damaged set may have damaged the reader process.
  */
 #include "io/ms/reader_pool.h"
 
@@ -34,8 +34,8 @@
 /* ---- Messages and shared memory ---- */
 
 enum {
-    POOL_SLOTS = 4,  /* of each process: the shared memory has space for this many of any size */
-    MOST_SLOTS = 32, /* of rows alone, which take little space */
+    POOL_SLOTS = 4,  /* slots of each process: the shared memory has space for this many of any size */
+    MOST_SLOTS = 32, /* slots of rows alone, which take little space */
     MOST_QUEUE = 64  /* blocks that threads fill at a time */
 };
 
@@ -327,7 +327,7 @@ static void copy_rows(const msi_ms_block *block, struct msi_ms_buffer *to)
     memcpy(to->antenna, block->antenna, 2 * n * sizeof *to->antenna);
 }
 
-/* Read the next block into a slot, as it is, converted, or its rows alone. */
+/* Read the next block into a slot: unchanged, converted, or its rows alone. */
 static int read_block(msi_ms_reader *r, const pool_request *q, const block_conversion *order,
                       struct msi_ms_buffer *slot, msi_ms_block *block, int *is_end)
 {
@@ -447,7 +447,7 @@ typedef struct worker {
     char *slots; /* [POOL_SLOTS][slot_bytes] of the pool's */
     struct msi_ms_buffer slot[MOST_SLOTS];
     int64_t n_taken; /* blocks, since BEGIN */
-    int n_lent;      /* of them, those that the caller has */
+    int n_lent;      /* blocks that the caller has */
 } worker;
 
 /* What the threads have that fill blocks of rows: kept until the pool is freed, so that its pages are touched once. */
@@ -456,8 +456,8 @@ typedef struct filler {
     msi_ms_raw *raw;                         /* [n_thread] */
     struct msi_ms_buffer *sample;            /* [n_thread] of blocks that are converted */
     void **of;                               /* [n_thread] of the conversion */
-    const float *row_weight[MOST_QUEUE];     /* of the taken blocks, in their slots; NULL: none */
-    struct msi_ms_buffer buffer[MOST_QUEUE]; /* of the blocks that the caller has */
+    const float *row_weight[MOST_QUEUE];     /* weights of the taken blocks, in their slots; NULL: none */
+    struct msi_ms_buffer buffer[MOST_QUEUE]; /* buffers of the blocks that the caller has */
     int64_t n_converted_allocated[MOST_QUEUE];
     msi_ms_dropped dropped[MOST_QUEUE];
 } filler;
@@ -468,13 +468,13 @@ struct msi_reader_pool {
     msi_ms_selection selection;
     int n_worker;
     worker *worker;
-    int64_t number, opening; /* of the last request that is answered; of the last OPEN */
+    int64_t number, opening; /* numbers of the last answered request, and of the last OPEN */
     pool_shared *shared;     /* mapped, with the slots of all processes */
     int64_t slot_bytes, n_mapped;
     block_conversion order;
     int is_reading, is_at_end, is_checked;
     int64_t n_block; /* taken so far */
-    int n_slot; /* of each process; the caller has blocks of half of them at a time, the process fills the others */
+    int n_slot; /* slots of each process: the caller has the blocks of half of them, the process fills the others */
     filler filler;
     msi_ms_block queue[MOST_QUEUE]; /* blocks for next_block, taken in advance */
     int n_queued, queue_at;
@@ -995,7 +995,7 @@ static int convert_filled(const msi_reader_pool *pool, void *of, struct msi_ms_b
 typedef struct fill_task {
     msi_reader_pool *pool;
     const msi_ms_reader *reader;
-    int block, thread; /* of the batch */
+    int block, thread; /* place in the batch */
 } fill_task;
 
 /* Implement msi_ms_block.fill. */

@@ -20,18 +20,18 @@
 #include "core/status.h"
 
 enum {
-    MOST_FILES = 4096,     /* of a column; each is a descriptor */
+    MOST_FILES = 4096,     /* files of a column; each is a descriptor */
     MOST_HEADER = 1 << 28, /* bytes of a header */
     MOST_TILE = 1 << 30,   /* bytes of a tile */
     GAP_BYTES = 16 << 10,  /* rows that are not needed are read with their neighbours if they have fewer bytes */
-    PIECES = 256,          /* of a vectored read */
+    PIECES = 256,          /* pieces of a vectored read */
     PART_BYTES = 1 << 19   /* read at a time from tiles that hold parts of cells */
 };
 
 typedef struct tiled_cube {
     int64_t shape[3], tile[3]; /* two axes of the cell, and the cells; shape[0] is 0 for cells without a value */
     int64_t across[2];         /* tiles along the first two axes */
-    int64_t offset;            /* of the first tile */
+    int64_t offset;            /* offset of the first tile */
     int64_t tile_bytes;
     int32_t file;
     int32_t is_plain; /* a cell is contiguous, and so are all cells */
@@ -40,12 +40,12 @@ typedef struct tiled_cube {
 /* Consecutive rows whose cells follow each other in a cube. */
 typedef struct row_range {
     int64_t first, end;
-    int64_t position; /* of the first row's cell */
+    int64_t position; /* position of the first row's cell */
     int64_t cube;     /* 0: no values, in a TiledShapeStMan */
 } row_range;
 
 struct msi_tiled_column {
-    char *path; /* of the header */
+    char *path; /* path of the header */
     int32_t type, is_swapped, is_by_cell;
     int64_t size; /* bytes of a value in memory */
     int64_t n_row, n_file, n_cube, n_range;
@@ -544,7 +544,7 @@ typedef struct row_group {
     const tiled_cube *cube;
     const int64_t *row; /* [n] ascending */
     int64_t n;
-    int64_t position; /* of the first row's cell; that of the others follows from their numbers */
+    int64_t position; /* position of the first row's cell; that of the others follows from their numbers */
     int64_t first, n_second;
     char *out; /* [n][n_second][shape[0]] */
 } row_group;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Columns of numbers that casacore's tiled storage managers keep in plain files: TiledShapeStMan, TiledColumnStMan and
- * TiledCellStMan. They are read without casacore, by any number of threads. The format is that of casacore's sources
+ * TiledCellStMan. They are read without casacore, by any number of threads. The format follows casacore's sources
  * (tables/DataMan, TiledStMan.cc to TSMCube.cc), versions 1 to 3 of its headers.
  */
 #ifndef MSI_TILED_COLUMN_H

@@ -46,7 +46,7 @@ typedef struct msi_msv_header {
     msi_crc4 index_crc;
     uint64_t set_state; /* msi_set_state of the set before it was read */
     char set_path[MSI_MSV_HEADER_BYTES - 100];
-    uint32_t crc; /* of all bytes before it */
+    uint32_t crc; /* checksum of all bytes before it */
 } msi_msv_header;
 _Static_assert(sizeof(msi_msv_header) == MSI_MSV_HEADER_BYTES, "the header is one page");
 

@@ -11,9 +11,9 @@ enum { MSI_UV_BLOCK_BYTES = 2880, MSI_UV_MOST_AXES = 9, MSI_UV_MOST_COLUMNS = 99
 typedef struct msi_uv_bytes {
     const char *path; /* borrowed */
     int fd;
-    int64_t size;          /* of the file */
+    int64_t size;          /* size of the file */
     int64_t ahead;         /* bytes that are read at once, at least */
-    unsigned char *window; /* [n_window] of the file, from window_at on */
+    unsigned char *window; /* [n_window] part of the file that begins at window_at */
     int64_t window_at, n_window, n_allocated;
 } msi_uv_bytes;
 
@@ -58,7 +58,7 @@ typedef struct msi_uv_header {
     int64_t n_column;                /* TFIELDS */
     msi_uv_column *column;           /* [n_described] TTYPEn, TFORMn .. of tables; PTYPEn .. of groups; owned */
     int n_described;                 /* at least n_column, unless that is too large */
-    int64_t begin, bytes, row_bytes; /* of the data; of one group or row */
+    int64_t begin, bytes, row_bytes; /* range of the data; size of one group or row */
 } msi_uv_header;
 
 /* Results of msi_uv_header_read. */

@@ -237,7 +237,7 @@ static int find_scaling(msi_uv_set *s, int64_t row, scaling *to)
 
 /* Values of the array of a group. */
 typedef struct array {
-    const unsigned char *bytes; /* of its value `first` */
+    const unsigned char *bytes; /* bytes of its value `first` */
     int64_t first;
     char kind;
     int size;
@@ -379,7 +379,7 @@ int msi_uv_set_samples(msi_uv_set *s, int64_t row, const msi_uv_samples *to)
 
 /* ---- All groups ---- */
 
-/* The comparison of u, v, w with the positions of antennas, as they are and turned back by the longitude of the array's
+/* The comparison of u, v, w with the positions of antennas, unchanged and rotated back by the longitude of the array's
  * centre. */
 typedef struct comparison {
     double product[2], computed[2], stored; /* sums over groups */

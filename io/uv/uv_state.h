@@ -19,7 +19,7 @@ typedef enum msi_uv_parameter {
     MSI_UV_SOURCE,
     MSI_UV_SETTING, /* FREQSEL or FREQID */
     MSI_UV_INTTIM,
-    MSI_UV_WEIGHT, /* of compressed groups */
+    MSI_UV_WEIGHT, /* weights of compressed groups */
     MSI_UV_SCALE,
     MSI_UV_N_PARAMETER
 } msi_uv_parameter;
@@ -36,7 +36,7 @@ typedef struct msi_uv_part {
     const msi_uv_header *h;
     int64_t first_group, n_group;
     msi_uv_sum parameter[MSI_UV_N_PARAMETER];
-    int64_t head_bytes;             /* of a row, in which all parameters are */
+    int64_t head_bytes;             /* bytes of a row that have all parameters */
     int data;                       /* column of the array */
     int weight;                     /* column of weights; -1: none */
     int64_t weight_if, weight_chan; /* strides of the column of weights; correlations follow each other */
@@ -66,7 +66,7 @@ struct msi_uv_state {
     int normalises_by_time; /* and by the integration time */
     int64_t n_station_table;
     msi_uv_station_table *station_table;
-    double centre_m[3]; /* of the first table of antennas */
+    double centre_m[3]; /* centre of the first table of antennas */
     int needs_levels;   /* a correlator that leaves digital corrections open: DiFX or VLBA */
     double *level;      /* [n_antenna] digital levels; NULL: no digital corrections */
     int has_van_vleck;

@@ -606,7 +606,7 @@ static void read_frame(msi_uv_set *s)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(system, names[i][0]) == 0) strcpy(s->freq_frame, names[i][1]);
     if (msi_uv_header_has(h, "ALTRVAL") && msi_uv_header_number(h, "RESTFREQ", 0) > 0)
-        msi_uv_note(s, "frequencies are those of the axis FREQ and of AIPS FQ; the velocity of the line (ALTRVAL) is "
+        msi_uv_note(s, "frequencies come from the axis FREQ and from AIPS FQ; the velocity of the line (ALTRVAL) is "
                        "ignored");
 }
 

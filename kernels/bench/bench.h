@@ -20,7 +20,7 @@ typedef struct msi_bench_options {
     double scale;           /* fraction of a workload's visibilities, in (0, 1] */
     int n_gpu;              /* workers of rows team/ and team-small/, devices of -team; 0: 1 */
     int gpu[MSI_BENCH_MAX_GPUS];
-    uint64_t seed; /* number of seeds, from 1 on, for rows with random inputs */
+    uint64_t seed; /* number of the seed, 1 or more, for rows with random inputs */
 } msi_bench_options;
 
 /* The work of one run; set_up fills it in. */
@@ -71,8 +71,8 @@ typedef struct msi_bench_result {
     msi_bench_time time; /* medians; of a seeded row, sums over the seeds */
     double all_ms;       /* median of the sums */
     double joule_per_mvis;
-    double error;     /* of a seeded row, the largest */
-    int n_seed;       /* of a seeded row: seeds with a plan */
+    double error;     /* error of a seeded row, the largest */
+    int n_seed;       /* number of seeds of a seeded row that have a plan */
     uint64_t at_seed; /* the seed with the largest error */
 } msi_bench_result;
 
@@ -80,8 +80,8 @@ typedef struct msi_bench_result {
 typedef struct msi_bench_protocol {
     int repeat;      /* runs after the first; their medians are reported */
     int verify;      /* compare the last run with the reference */
-    int n_seed;      /* of seeded rows */
-    double energy_s; /* of runs over which energy is measured; 0: not measured */
+    int n_seed;      /* number of seeds of seeded rows */
+    double energy_s; /* time of runs over which energy is measured; 0: not measured */
 } msi_bench_protocol;
 
 enum { MSI_BENCH_MAX_REPEAT = 1000, MSI_BENCH_MAX_SEED = 10000 };

@@ -29,9 +29,9 @@ typedef struct detail {
 
 typedef struct bench_state {
     const detail *d;
-    msi_clean_engine *engine; /* of lists */
+    msi_clean_engine *engine; /* engine of lists */
     const msi_clean_engine_ops *ops;
-    msi_cleaner *cleaner; /* of all others */
+    msi_cleaner *cleaner; /* cleaner of all others */
     msi_planes *psf, *residual, *model;
     float *sky, *left; /* [n_channel][n_pixel][n_pixel], on the host */
     msi_clean_component *component;

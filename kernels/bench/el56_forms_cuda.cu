@@ -17,7 +17,7 @@ using namespace el56_forms;
 namespace {
 
 constexpr int RUN = 256;                                         /* entries that a warp gets at a time */
-constexpr int FIXED_WARPS = 16, CENTRE_WARPS = 1000, CENTRE = 8; /* of a tile; of the central 8 x 8 */
+constexpr int FIXED_WARPS = 16, CENTRE_WARPS = 1000, CENTRE = 8; /* warps of a tile; warps of the central 8 x 8 */
 
 /* Kernels are in a table plane by plane. */
 struct plane_table {
@@ -92,7 +92,7 @@ struct full_weights : plane_table {
     }
 };
 
-/* An even table has all taps for sub-offsets from 0 on alone; since kernels are even, the others are read backwards. */
+/* An even table has taps only for sub-offsets 0 and above; since kernels are even, the others are read backwards. */
 struct even_weights : plane_table {
     __device__ int64_t first(int plane, int half, int sub_u, int sub_v) const
     {
@@ -175,7 +175,7 @@ __global__ void k_tile_ends(const uint32_t *tile, int64_t n, int64_t *first, int
 /* A tile gets a fixed number of warps. Tiles of the centre get more, in a separate launch. */
 struct fixed_warps {
     const int64_t *first, *end; /* entries of the tiles */
-    int n_warp;                 /* of each tile */
+    int n_warp;                 /* number of warps of each tile */
     int only_centre;            /* 1: the tiles of the centre, 0: all others */
     int centre_u, centre_v;     /* first tile of the centre */
 };
@@ -210,7 +210,7 @@ struct el56_tables {
     int64_t *offset;
     int32_t *half;
     uint32_t *next;
-    int64_t *first, *end; /* of the tiles' entries */
+    int64_t *first, *end; /* range of the tiles' entries */
 };
 
 static int64_t elements(el56_layout layout, int32_t half, int32_t os)

@@ -18,7 +18,7 @@ extern "C" {
 /* Device memory that belongs to the sorter. */
 typedef struct el56_buckets {
     int64_t n_entry;
-    const msi_wproj_head *head; /* of the list */
+    const msi_wproj_head *head; /* head of the list */
     const msi_c32 *value;
     const uint32_t *bucket; /* [n_entry] ascending: class * tiles + tile row * n_tile_u + tile column; class 0 alone
                                unless they are ordered by class */
@@ -54,7 +54,7 @@ typedef enum el56_layout {
     EL56_STRIDED,  /* a quarter of each, u and v at the sub-cell's step: neighbouring cells lie `oversample` apart */
     EL56_QUARTER,  /* a quarter of each, cells of one sub-offset together */
     EL56_FULL,     /* full width for every pair of sub-offsets, u fastest */
-    EL56_EVEN,     /* full width for every pair of sub-offsets from 0 on; negative ones are read backwards */
+    EL56_EVEN,     /* full width for every pair of sub-offsets 0 and above; negative ones are read backwards */
     EL56_SEPARABLE /* one axis */
 } el56_layout;
 

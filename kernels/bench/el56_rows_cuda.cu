@@ -341,7 +341,7 @@ const named_row table[] = {
     {"el56/sort-quarter", buckets("by class, quarter tables rearranged", NOTHING, EL56_QUARTER, 0, 0, 1)},
     {"el56/sort-all-squares", buckets("by class, full width, all sub-offsets", NOTHING, EL56_FULL, 0, 0, 1)},
     {"el56/sort-all-squares-by-tile", buckets("by tile, full width, all sub-offsets", NOTHING, EL56_FULL, 0, 0, 0)},
-    {"el56/sort-layout", buckets("by class, full width, sub-offsets from 0 on", NOTHING, EL56_EVEN, 0, 0, 1)},
+    {"el56/sort-layout", buckets("by class, full width, sub-offsets 0 and above", NOTHING, EL56_EVEN, 0, 0, 1)},
     {"el56/sort-layout-stored", buckets("and stored indices", NOTHING, EL56_EVEN, 1, 0, 1)},
     {"el56/sort-layout-stored-merged", buckets("and neighbours in time merged", IN_TIME, EL56_EVEN, 1, 0, 1)},
     {"el56/full", tiles("full tables, bins, tiles of 16 x 16", IN_TIME, MSI_WPROJ_TILE_FMA, 1)},

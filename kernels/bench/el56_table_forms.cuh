@@ -36,7 +36,7 @@ template <class WEIGHTS, class RECORD> struct bucket_job {
 struct staged {
     int du, dv; /* first column and row of the tile, from the sample's cell */
     int half, bucket;
-    int64_t first; /* of the kernel's values */
+    int64_t first; /* place of the kernel's values */
     float re, im;
     float sign; /* -1: the kernel is conjugated */
     int sub_u, sub_v;

@@ -34,18 +34,18 @@ typedef struct msi_bench_field {
     msi_precision precision;
     double freq_hz[MSI_BENCH_FIELD_MAX_CHAN]; /* evenly spaced */
     double *uvw_m;                            /* [n_row][3] */
-    double w_min_lambda, w_max_lambda;        /* of |w| over rows and channels */
+    double w_min_lambda, w_max_lambda;        /* range of |w| over rows and channels */
     double flagged;                           /* fraction of samples of weight 0 */
     int n_pixel;                              /* at which images are checked, up to MSI_BENCH_FIELD_MAX_PIXEL */
     uint64_t seed;
     int procedural; /* no station table was given */
     /* Made by msi_bench_field_fill */
-    float *weight; /* of the store */
+    float *weight; /* weights of the store */
     void *vis;
     int overwritten; /* vis has a prediction, not the random values */
     msi_vis_store store;
     double sum_weight[MSI_BENCH_FIELD_PLANES];
-    double rms[MSI_BENCH_FIELD_PLANES + 1]; /* of images where no two samples interfere, the PSF last */
+    double rms[MSI_BENCH_FIELD_PLANES + 1]; /* rms of images where no two samples interfere, the PSF last */
     int64_t n_vis[MSI_BENCH_FIELD_PLANES];
     msi_bench_field_pixels checked;
     double *truth; /* [n_plane + 1][checked.n], the PSF last; NULL until an image is checked */
@@ -110,16 +110,16 @@ typedef struct msi_field_strategy {
     msi_gridder_report report;
     msi_image image; /* result, or model */
     int store_plane[MSI_BENCH_FIELD_PLANES + 1];
-    msi_stage_times times; /* of the last run */
+    msi_stage_times times; /* times of the last run */
     double wall_s;
 } msi_field_strategy;
 
-/* The task of a strategy for a field. The precision is that of the field. */
+/* The task of a strategy for a field, in the precision of the field. */
 typedef struct msi_field_request {
     const msi_strategy *strategy;
     int predict, psf; /* psf: one more image */
     double accuracy;
-    msi_plan_pins pins; /* of its plan */
+    msi_plan_pins pins; /* pins of its plan */
 } msi_field_request;
 
 /*

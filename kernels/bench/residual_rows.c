@@ -50,7 +50,7 @@ typedef struct detail {
     const msi_strategy *strategy;
     msi_precision precision;
     double accuracy;
-    int predict; /* of rows plan/ */
+    int predict; /* direction of rows plan/ */
 } detail;
 
 typedef struct state {

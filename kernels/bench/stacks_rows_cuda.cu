@@ -14,7 +14,7 @@
 namespace {
 
 constexpr int64_t N_VERIFIED = 4096;
-constexpr int64_t N_CELL = (int64_t)MSI_STACK_PLANES * MSI_STACKS_SIZE * MSI_STACKS_SIZE; /* of a subgrid */
+constexpr int64_t N_CELL = (int64_t)MSI_STACK_PLANES * MSI_STACKS_SIZE * MSI_STACKS_SIZE; /* cells of a subgrid */
 constexpr int ROUNDS = 40; /* rounds that several GPUs are timed over: threads start once */
 
 struct detail {
@@ -30,7 +30,7 @@ struct detail {
 struct state {
     const detail *d;
     int device, n_part;
-    state *part[MSI_BENCH_MAX_GPUS];            /* of the first device: those of all n_part, itself first */
+    state *part[MSI_BENCH_MAX_GPUS]; /* states of all n_part devices, itself first; set in that of the first device */
     int64_t all_first[MSI_STACKS_SUBGRIDS + 1]; /* first visibilities of all subgrids */
     int first_subgrid, n_subgrid;
     int64_t first_vis[MSI_STACKS_SUBGRIDS + 1]; /* [n_subgrid + 1] of the device's */

@@ -3,7 +3,8 @@
  * Rows team/: images of the SKA-Low observation of field-8chan/ by several GPUs (-gpus), and team-small/ by several
  * workers of the CPU. What is timed is a whole call: samples lie on the devices, in order, from a call before; images
  * end in the host's memory, added up where samples were shared out. 16images has 16 images of a sixteenth of the times
- * each, as output channels are, each by one device; twice has n times the visibilities for n devices, in more channels and, once these are used up, times.
+ * each, like output channels, each by one device; twice has n times the visibilities for n devices, in more channels
+ * and, once these are used up, times.
  */
 #include <math.h>
 #include <stdio.h>

@@ -44,7 +44,7 @@ constexpr uint64_t PART_SEED = 1ull << 33; /* from one device's values to the ne
 struct state {
     const detail *d;
     int device, n_part;
-    state *part[MSI_BENCH_MAX_GPUS]; /* of the first device: those of all n_part, itself first */
+    state *part[MSI_BENCH_MAX_GPUS]; /* states of all n_part devices, itself first; set in that of the first device */
     msi_tracks tracks;
     int64_t n;
     std::vector<msi_wproj_sample> sample; /* [n] the device's, in the row's order */

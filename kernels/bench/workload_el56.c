@@ -330,7 +330,7 @@ static int make_reference(msi_el56 *e)
     MSI_TRY(choose_sample(e));
     const int64_t n_cell = (int64_t)e->n_sample * MSI_EL56_TILE * MSI_EL56_TILE;
     const int32_t n_tile_u = e->nu / MSI_EL56_TILE;
-    int32_t *sample_of; /* of a tile, plus 1 */
+    int32_t *sample_of; /* samples of a tile, plus 1 */
     MSI_TRY(msi_alloc(&sample_of, (int64_t)n_tile_u * (e->nv / MSI_EL56_TILE), sizeof *sample_of, "reference"));
     for (int k = 0; k < e->n_sample; k++)
         sample_of[e->sample_v[k] / MSI_EL56_TILE * n_tile_u + e->sample_u[k] / MSI_EL56_TILE] = k + 1;

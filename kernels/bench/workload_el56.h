@@ -20,8 +20,8 @@ extern "C" {
 typedef struct msi_el56_array {
     int64_t n_baseline, n_time;
     float *u, *v, *w;                  /* [n_time][n_baseline] wavelengths at MSI_EL56_FREQ_HZ */
-    double u_max_lambda, v_max_lambda; /* of |u|, |v| */
-    double w_min_lambda, w_max_lambda; /* of |w| */
+    double u_max_lambda, v_max_lambda; /* maxima of |u|, |v| */
+    double w_min_lambda, w_max_lambda; /* range of |w| */
     int procedural;                    /* no station table was given */
 } msi_el56_array;
 
@@ -62,7 +62,7 @@ typedef struct msi_el56 {
     float scale_u, scale_v;            /* cells a wavelength */
     float plane_scale;                 /* plane = round(sqrt(|w| plane_scale)) */
     int32_t origin_u, origin_v;        /* added to a cell: its place in the box */
-    int32_t nu, nv;                    /* of the box, multiples of MSI_EL56_TILE; every footprint lies inside */
+    int32_t nu, nv;                    /* size of the box, multiples of MSI_EL56_TILE; every footprint lies inside */
     msi_wkernel_set kernels;           /* separable, fp32; w > 0 takes the conjugate */
     msi_c64 *exact;                    /* the same table in double, [kernels.n_element] */
     double n_addition;

@@ -33,11 +33,12 @@ typedef struct msi_auto_mask_spec {
     double cut_threshold; /* fraction of the smoothed regions' largest value above which pixels belong to the mask */
     int grow_iterations;  /* number of times that the mask grows by a pixel along edges; 0: it does not grow */
     int do_grow_prune;    /* prune the pixels that the mask has grown by */
-    double min_percent_change; /* freeze the mask once it changes by less, from the second update on; below 0: never */
-    double sidelobe_level;     /* of the PSF: its largest |value| outside the main lobe, relative to its peak */
+    double
+        min_percent_change; /* freeze the mask once the second or a later update changes it by less; below 0: never */
+    double sidelobe_level;  /* largest |value| of the PSF outside the main lobe, relative to its peak */
     msi_beam beam;
     double cell_x_rad, cell_y_rad;
-    int n_thread; /* of the CPU; 0: as many as OpenMP gives */
+    int n_thread; /* threads of the CPU; 0: as many as OpenMP gives */
 } msi_auto_mask_spec;
 
 /* msi_auto_mask_defaults - set tclean's defaults: 3, 5, 1.5, 0, 1, 0.3, 0.01, 75, 1, -1; the other members are zero,
@@ -45,10 +46,10 @@ typedef struct msi_auto_mask_spec {
 msi_auto_mask_spec msi_auto_mask_defaults(void);
 
 typedef struct msi_auto_mask_report {
-    double median, noise;            /* of the residual, Jy/beam */
+    double median, noise;            /* median and noise of the residual, Jy/beam */
     double threshold, low_threshold; /* Jy/beam, including the median */
     double negative_threshold;       /* Jy/beam, including the median; 0: none */
-    int is_sidelobe;                 /* the threshold is that of sidelobes rather than of noise */
+    int is_sidelobe;                 /* the threshold follows from sidelobes rather than from noise */
     int64_t n_pixel, n_added;        /* in the mask; added by this update */
     int is_kept;                     /* the mask is frozen by min_percent_change */
 } msi_auto_mask_report;

@@ -451,7 +451,7 @@ static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi
 typedef struct exact_loop {
     msi_clean_engine *e;
     const msi_clean_loop *loop;
-    const void *component, *psf; /* of the last one; NULL: nothing is subtracted yet */
+    const void *component, *psf; /* subtracted last; NULL: nothing is subtracted yet */
     int64_t psf_x, psf_y;        /* the PSF's pixel that falls on (0, 0) */
     int64_t x0, x1, y0, y1;
 } exact_loop;

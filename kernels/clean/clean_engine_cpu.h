@@ -25,13 +25,13 @@ struct msi_clean_engine {
      * and for several cells. */
     void *interleaved;
     int is_interleaved;
-    int64_t psf_id, n_gathered; /* of the last loop; pixels of that PSF that loops have read so far */
+    int64_t psf_id, n_gathered; /* PSF of the last loop; pixels of that PSF that loops have read so far */
     /* Components recorded by a loop. */
     uint32_t *place; /* [MSI_CLEAN_CHUNK] */
     void *value;     /* [MSI_CLEAN_CHUNK][n_plane] */
     /* For exact loops, the best pixels of pieces of rows, and of rows: */
     msi_clean_best *piece, *row;
-    int64_t n_piece; /* of a row */
+    int64_t n_piece; /* number of pieces of a row */
     msi_clean_best *of_thread;
 };
 

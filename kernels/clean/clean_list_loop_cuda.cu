@@ -98,7 +98,7 @@ template <typename T> struct list_job : loop_job<T> {
     const uint32_t *list;
     T *residual, *component;
     const T *factor;
-    int64_t stride; /* of the list's planes */
+    int64_t stride; /* stride of the list's planes */
     int n, per;     /* pixels of the list, and of a block */
     int64_t psf_stride;
 };
@@ -191,7 +191,7 @@ template <typename T, bool IN_SHARED> __device__ void store_list(const list_job<
 template <typename T> struct component_at {
     const T *psf;
     int to_x, to_y; /* the PSF's pixel that falls on (0, 0) */
-    T value;        /* of one plane */
+    T value;        /* value of one plane */
     const T *of_plane;
 };
 

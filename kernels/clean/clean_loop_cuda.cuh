@@ -15,7 +15,7 @@ template <typename T> struct loop_job {
     msi_clean_join j;
     const T *share, *fit;
     const msi_clean_log_table *log;
-    const T *psf; /* of all cells */
+    const T *psf; /* PSF of all cells */
     msi_clean_cells cells;
     int nx, ny;
     T gain, threshold, diverged;

@@ -47,7 +47,7 @@ struct msi_clean_multiscale {
     int64_t n_narrow;
     double bias[MSI_CLEAN_MAX_SCALE], gain[MSI_CLEAN_MAX_SCALE];
     double power[MSI_CLEAN_MAX_SCALE];                                           /* (P * K * K)(0); 1 at scale 0 */
-    int64_t half[MSI_CLEAN_MAX_SCALE];                                           /* of kernels */
+    int64_t half[MSI_CLEAN_MAX_SCALE];                                           /* half widths of kernels */
     void *kernel_wide[MSI_CLEAN_MAX_SCALE], *kernel_narrow[MSI_CLEAN_MAX_SCALE]; /* spectra; scale 0 has none */
     void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_cell][n_channel] twice convolved images */
     int has_psf[MSI_CLEAN_MAX_SCALE];

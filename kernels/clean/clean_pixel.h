@@ -67,7 +67,7 @@ MSI_CLEAN_FN int msi_clean_n_searched(const msi_clean_join *j)
     return n;
 }
 
-/* Return 1 if the quantity has a sign, which is that of a component in the searched polarisation. */
+/* Return 1 if the quantity has a sign: the sign of a component in the searched polarisation. */
 MSI_CLEAN_FN int msi_clean_signed(const msi_clean_join *j)
 {
     return !j->squared && (j->searched ? !(j->searched & (j->searched - 1)) : j->n_pol == 1);

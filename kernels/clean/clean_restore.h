@@ -15,7 +15,7 @@ typedef struct msi_restore_spec {
     msi_beam beam; /* known */
     double cell_x_rad, cell_y_rad;
     int first, n; /* planes [first, first + n) of model, residual and image */
-    int n_thread; /* of the CPU; 0: as many as OpenMP gives */
+    int n_thread; /* threads of the CPU; 0: as many as OpenMP gives */
 } msi_restore_spec;
 
 /*

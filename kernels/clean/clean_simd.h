@@ -35,8 +35,8 @@ typedef struct msi_clean_row_step {
     const void *psf; /* the PSF's pixel that falls on it, of the first channel; NULL: nothing is subtracted */
     int64_t psf_stride;
     const void *component;
-    const uint8_t *allow; /* of its first pixel, NULL: everywhere */
-    const void *factor;   /* of its first pixel, NULL without */
+    const uint8_t *allow; /* mask at its first pixel; NULL: everywhere */
+    const void *factor;   /* factor at its first pixel; NULL: none */
 } msi_clean_row_step;
 
 /* Weighted sums along lines of an image: out[i] = sum over k of weight[|k|] line[i + k step], k from -before to after in

@@ -319,7 +319,7 @@ enum { MOST_POL = 4 };
 /* The spectrum of one polarisation of a pixel. */
 typedef struct seen_spectrum {
     const msi_cleaner *c;
-    msi_clean_parts parts; /* shares of parts are those of the channel's image */
+    msi_clean_parts parts; /* shares of parts in the channel's image */
     double share[MSI_CLEAN_MAX_PART], weight[N], value[N], term[K];
 } seen_spectrum;
 

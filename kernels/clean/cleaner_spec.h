@@ -54,7 +54,7 @@ typedef enum msi_clean_scale_rule {
 /* The specification of a cleaner. Members that are zero take the default; msi_cleaner_create copies all of it,
  * including lists. */
 typedef struct msi_cleaner_spec {
-    int64_t nx, ny;        /* of every plane; at most MSI_CLEAN_MAX_SIZE */
+    int64_t nx, ny;        /* size of every plane; at most MSI_CLEAN_MAX_SIZE */
     int n_channel, n_pol;  /* at most MSI_CLEAN_MAX_CHANNEL, 4, and MSI_CLEAN_MAX_PLANE planes; 0: 1 */
     unsigned search_pol;   /* bit p: polarisation p is searched, and counts in noise and thresholds; components have a
                             value in every polarisation, searched or not; 0: all are searched */
@@ -70,7 +70,7 @@ typedef struct msi_cleaner_spec {
     msi_backend backend; /* AUTO: a GPU if there is one */
     int device;          /* CUDA ordinal of the GPU to use */
     int n_thread;        /* 0: as many as OpenMP gives */
-    const char *method;  /* of msi_clean_methods; NULL: "list" */
+    const char *method;  /* name of a method of msi_clean_methods; NULL: "list" */
     double gain;         /* 0: 0.1 */
     int no_negative;     /* if one polarisation is searched: components are positive in it */
     int stop_negative;   /* if one polarisation is searched: stop when the peak is negative */
@@ -83,7 +83,7 @@ typedef struct msi_cleaner_spec {
     int64_t list_limit; /* list, multiscale: most pixels of a list; 0: 131072 over the number of planes, but at least
                            4096 */
     msi_clean_fit fit;
-    int n_term;    /* of the fit; at most MSI_CLEAN_MAX_TERM */
+    int n_term;    /* number of terms of the fit; at most MSI_CLEAN_MAX_TERM */
     int fit_later; /* components are the residuals; the caller fits models by msi_cleaner_fit_seen */
     int of_taylor; /* the channels are the nodes of Taylor terms (clean_taylor.h). In multiscale the polynomial then
                          weighs channels by their response to the scale, (P * K * K)(0), which differs between channels;
@@ -91,7 +91,7 @@ typedef struct msi_cleaner_spec {
     const double *spectrum; /* [n_channel], for MSI_CLEAN_FIT_FORCED */
     const double
         *correction;     /* [n_channel], positive: in searches a channel's weight is multiplied by it, and values of
-                                 components are those of residuals multiplied by it, before a fit; NULL: 1 */
+                                 residuals are multiplied by it before a fit; NULL: 1 */
     const double *scale; /* multiscale: [n_scale] full widths in pixels, the first 0, increasing; NULL: 0, 4 b, 8 b ..
                             below half the image, b = beam_pixel, and 0.4 times the image if that is more than 1.2 times
                             the last */
@@ -155,8 +155,8 @@ typedef struct msi_clean_report {
     msi_clean_stop stop;
     int64_t n_iteration;
     int64_t n_round;                /* lists, or scales chosen */
-    double peak_before, peak_after; /* of the joined quantity, with its sign; for multiscale, biased */
-    int64_t peak_x, peak_y;         /* of peak_after */
+    double peak_before, peak_after; /* peaks of the joined quantity, with its sign; for multiscale, biased */
+    int64_t peak_x, peak_y;         /* pixel of peak_after */
     double threshold;               /* Jy/beam at which iterations stop: that of limits, or mgain's */
     double flux;                    /* Jy added to the model: weighted mean over channels, summed over polarisations */
     int64_t list_largest;           /* pixels */

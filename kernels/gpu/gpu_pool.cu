@@ -13,7 +13,7 @@ namespace {
 struct device_pool {
     std::mutex lock;
     cudaMemPool_t pool = nullptr;
-    size_t total_bytes = 0; /* of the device */
+    size_t total_bytes = 0; /* memory of the device */
     bool is_known = false;
     bool is_open_to[MSI_GPU_MAX_DEVICES] = {};
 };

@@ -112,7 +112,7 @@ __device__ __forceinline__ void arrive_and_expect(uint64_t *barrier, uint32_t by
 
 namespace box_copy {
 
-constexpr int MOST_ELEMENTS = 256; /* of a box, along an axis */
+constexpr int MOST_ELEMENTS = 256; /* elements of a box, along an axis */
 
 /*
  * describe - describe boxes of `columns` x `rows` elements of 8 bytes, stored row by row in shared memory, of an image

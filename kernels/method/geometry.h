@@ -36,7 +36,7 @@ typedef struct msi_wgrid_geometry {
     double n_half;                     /* [n_mid - n_half, n_mid + n_half] around it */
     double l_center_rad, m_center_rad; /* direction of pixel (nx/2, ny/2) */
     double u_limit, v_limit;           /* |u|, |v| in cells beyond which the image cannot hold a sample */
-    double beyond;                     /* of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
+    double beyond;                     /* argument of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
 } msi_wgrid_geometry;
 
 /* A footprint begins at cell (u0, v0) of w-plane w0; z in [-1, 1) is the distance of its first taps from the window's

@@ -84,18 +84,18 @@ typedef struct msi_gridder_report {
     const char *method, *strategy; /* static */
     msi_backend backend;
     msi_precision precision;
-    int width;                 /* taps of the window along u and v */
-    int w_width;               /* along w; 1 if w does not matter anywhere in the field */
-    int64_t nu, nv;            /* padded grid */
-    int n_tile;                /* of msi_gridder_spec; with tiles, the members below are those of the largest grid */
-    int64_t n_w;               /* w-planes */
-    int64_t n_w_resident;      /* number of them in memory at once */
-    double w_step;             /* wavelengths */
-    int n_tower, tower_planes; /* w-towers and the planes of each; 0 without towers */
-    int subgrid;               /* edge of their subgrids in cells */
-    double error_estimate;     /* relative L2, predicted from the window */
-    double estimate_s;         /* rough seconds for the images, from the plan's cost model */
-    double sum_vis_weight[MSI_GRIDDER_MAX_PLANES]; /* of the samples stored, before density weighting */
+    int width;      /* taps of the window along u and v */
+    int w_width;    /* along w; 1 if w does not matter anywhere in the field */
+    int64_t nu, nv; /* padded grid */
+    int n_tile;     /* number of tiles of msi_gridder_spec; with tiles, the members below describe the largest grid */
+    int64_t n_w;    /* w-planes */
+    int64_t n_w_resident;                          /* number of them in memory at once */
+    double w_step;                                 /* wavelengths */
+    int n_tower, tower_planes;                     /* w-towers and the planes of each; 0 without towers */
+    int subgrid;                                   /* edge of their subgrids in cells */
+    double error_estimate;                         /* relative L2, predicted from the window */
+    double estimate_s;                             /* rough seconds for the images, from the plan's cost model */
+    double sum_vis_weight[MSI_GRIDDER_MAX_PLANES]; /* sums of the samples stored, before density weighting */
     int64_t n_sample;                              /* samples stored (weight > 0 in some plane) */
     int64_t n_outside;                             /* samples dropped because |u| or |v| is beyond 1 / (2 cell) */
     double w_max_lambda;                           /* largest |w| of the samples stored */

@@ -23,7 +23,7 @@ typedef struct msi_plan_request {
     msi_precision precision;
     int n_image; /* real planes made, or degridded, together */
     int64_t n_sample, n_row;
-    double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
+    double w_min_lambda, w_max_lambda; /* range of |w|; w_min > w_max: no samples */
     const struct msi_vis_store *store; /* the samples; NULL if only their number is known */
     int64_t host_bytes;                /* host memory left for grids */
     int keeps_model; /* the plan serves several batches of samples with one model: keep everything derived from the
@@ -48,7 +48,7 @@ typedef struct msi_residual_job {
     const void *model;        /* [store planes][n_term][ny][nx] Jy/pixel; NULL: nothing is subtracted */
     void *pixel;              /* [n_image][ny][nx] Jy/beam, returned */
     /* With more than one term: images of one plane follow each other, those of its PSF are not mixed with others. */
-    int n_term;       /* of the specification; 0: 1 */
+    int n_term;       /* number of terms of the specification; 0: 1 */
     const int *power; /* [n_image] weights are multiplied by x^power; read if n_term > 1 */
     double reference_hz;
 } msi_residual_job;
@@ -135,7 +135,7 @@ struct msi_strategy {
 
 /* Rounded rates of a backend, for choosing between plans that all reach the accuracy; only ratios matter. */
 typedef struct msi_cost_model {
-    double fft_flop_s; /* of whole 2D transforms */
+    double fft_flop_s; /* speed of whole 2D transforms */
     double pixel_s;    /* seconds for a pixel and plane of the w-screen */
     double sample_s;   /* seconds for a sample */
     double tap_s;      /* seconds for a cell that a sample touches */
@@ -158,7 +158,7 @@ msi_precision msi_precision_for(double accuracy);
 int64_t msi_fft_size(int64_t n);
 
 /*
- * msi_field_n_range - return the least n - 1 in the field, which is that of its farthest corner.
+ * msi_field_n_range - return the least n - 1 in the field, which its farthest corner has.
  * Returns: -1 <= n - 1 <= 0; -1 if the field reaches the horizon
  */
 double msi_field_n_range(const msi_image_geometry *image);

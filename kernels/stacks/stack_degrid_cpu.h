@@ -18,7 +18,7 @@ extern "C" {
 
 enum {
     MSI_STACK_TAPS = 8,   /* in u and in v */
-    MSI_STACK_PLANES = 4, /* of a subgrid, and taps in w */
+    MSI_STACK_PLANES = 4, /* planes of a subgrid, and taps in w */
     MSI_STACK_OVERSAMPLE_BITS = 14,
     MSI_STACK_OVERSAMPLE = 1 << MSI_STACK_OVERSAMPLE_BITS, /* sub-positions between two cells, and between planes */
     MSI_STACK_MAX_SIZE = 512

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* The first three are those of Adamek 2021 and process visibilities in the given order. In all forms one launch
+/* The first three come from Adamek 2021 and process visibilities in the given order. In all forms one launch
  * processes all subgrids, and a subgrid with few visibilities, or none, leaves no block idle. */
 typedef enum msi_stack_form {
     MSI_STACK_SINGLE,  /* a block a visibility, a thread a cell */
@@ -79,7 +79,7 @@ int msi_stack_degrid(msi_stack *s, const msi_stack_job *job);
  * Sort of visibilities for degridding from stacks, by the tile of a subgrid in which their footprints begin.
  */
 
-enum { MSI_STACK_MAX_TILES = 1536 }; /* of a subgrid */
+enum { MSI_STACK_MAX_TILES = 1536 }; /* tiles of a subgrid */
 
 /* The size of a tile in cells. */
 typedef struct msi_stack_tile {

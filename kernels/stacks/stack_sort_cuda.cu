@@ -205,7 +205,7 @@ struct cluster_args {
     const uint32_t *first_vis;
     const msi_stack_uvw *uvw;
     uint32_t *end, *index, *n_item, *progress; /* progress: items so far, clusters that have listed theirs */
-    uint32_t *ready;                           /* of a subgrid, blocks that have written theirs, in all sorts */
+    uint32_t *ready;                           /* blocks that have written their part of a subgrid, in all sorts */
     msi_stack_place *place;
     msi_stack_item *item;
 };
@@ -214,7 +214,7 @@ struct cluster_args {
 struct cluster_store {
     msi_stack_place *place;
     uint32_t *index;
-    uint32_t *here, *all;        /* of a tile: the block's, the cluster's */
+    uint32_t *here, *all;        /* numbers of a tile in the block, and in the cluster */
     uint32_t *first_here, *base; /* where the block's begin in `place`, and how far from there they go, modulo 2^32 */
 
     __device__ __forceinline__ cluster_store(char *bytes, uint32_t per_block, int n_tile)
@@ -269,7 +269,7 @@ __device__ __forceinline__ void add_counts(const cg::cluster_group &cluster, con
     }
 }
 
-/* Find the tiles' positions from first_vis on. A thread has some consecutive tiles. */
+/* Find the tiles' positions, beginning with first_vis. A thread has some consecutive tiles. */
 __device__ __forceinline__ void place_tiles(const cluster_store &s, int n_tile, uint32_t first_vis, uint32_t *warp_sum,
                                             uint32_t *end)
 {
@@ -418,7 +418,7 @@ struct msi_stack_sorter {
     msi_gpu_stream gpu;
     tiling tiles;
     uint32_t most, n_chunk, per_block; /* per_block: visibilities of a cluster's block; 0: no clusters */
-    int each;                          /* of a chunk's, to a thread at most */
+    int each;                          /* most places of a chunk for a thread */
     int32_t n_subgrid;
     chunk *chunks;
     uint32_t *first_vis, *count, *cursor, *index, *n_item, *progress, *ready;

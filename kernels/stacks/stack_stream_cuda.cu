@@ -58,7 +58,7 @@ template <typename T> struct stream_args {
     int32_t n_used;   /* subgrids with visibilities */
     int32_t n_coarse; /* bands of a subgrid's units that are high */
     int32_t n_unit;
-    const int32_t *order; /* of subgrids */
+    const int32_t *order; /* order of subgrids */
     const T *kernel_u, *kernel_v, *kernel_w;
     cplx<T> *value;
     msi_stack_sorted sorted;
@@ -86,7 +86,7 @@ template <typename T> struct ring {
 
 constexpr int AT_ONCE = 32 / TAPS; /* visibilities of a warp */
 
-/* Copy ROWS rows of COLUMNS cells of each plane of a subgrid, from u0 and v0 on; beyond its edges are zeros. */
+/* Copy ROWS rows of COLUMNS cells of each plane of a subgrid, beginning at (u0, v0); beyond its edges are zeros. */
 __device__ __forceinline__ void copy_rows(void *to, const CUtensorMap *map, int u0, int v0, int subgrid,
                                           uint64_t *barrier, uint64_t policy)
 {
@@ -197,7 +197,7 @@ template <typename T> __device__ void produce(const stream_args<T> &a, const CUt
 
 /* The progress of a warp in the ring; steps are counted through all units. */
 struct reader {
-    uint32_t first, arrived, released; /* of the unit; steps that have arrived; steps that are finished */
+    uint32_t first, arrived, released; /* first step of the unit; steps that have arrived; steps that are finished */
 
     template <typename T> __device__ __forceinline__ void await(ring<T> &r, uint32_t end)
     {

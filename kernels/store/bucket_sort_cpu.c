@@ -289,9 +289,9 @@ void msi_residual_store_subtract(msi_residual_store *s)
 
 /* The samples of a channel of a segment, in both stores. */
 typedef struct term_samples {
-    const void *data; /* of the plane; NULL: not read */
-    void *left;       /* of its first term */
-    int64_t pitch;    /* of the terms, in samples */
+    const void *data; /* data of the plane; NULL: not read */
+    void *left;       /* residual of its first term */
+    int64_t pitch;    /* row pitch of the terms, in samples */
     int n_term;
     int has_model;
     double x;

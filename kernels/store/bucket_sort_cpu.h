@@ -50,7 +50,7 @@ void msi_tile_work_sort(msi_tile_work *work, int64_t n);
 /* The progress of a parallel loop over tiles. */
 typedef struct msi_tile_progress {
     const msi_tile_work *work;
-    int64_t n_run;              /* of all tiles */
+    int64_t n_run;              /* number of runs of all tiles */
     int64_t n_seen, n_run_seen; /* tiles that the first thread has passed, and their runs; initially 0 */
 } msi_tile_progress;
 

@@ -307,8 +307,8 @@ void msi_density_free(msi_density *d)
     msi_free(d);
 }
 
-/* Return 1 if plane 0 has samples, or no plane: then means over all cells are those of plane 0, so that other planes do
- * not change its weights. Otherwise means are those of the rest. */
+/* Return 1 if plane 0 has samples, or no plane: then means over all cells use plane 0 alone, so that other planes do
+ * not change its weights. Otherwise means use the other planes. */
 static inline int has_first(const msi_density *d)
 {
     return d->sum_weight > 0 || !(d->rest_weight > 0);

@@ -42,7 +42,7 @@ typedef struct msi_weighting {
     msi_uv_taper taper;
     msi_vis_weighting vis;
     double most_w_lambda; /* samples with a larger |w| get no weight; 0: no limit */
-    double grid_padding;  /* the uv grid of the densities is that of an image this many times as large; 0: 1 */
+    double grid_padding;  /* the uv grid of the densities is for an image this many times as large; 0: 1 */
     double super_weight;  /* each cell of that grid is this many times as large; 0: 1 */
     double rank_level; /* uniform, Briggs: a cell's factor is at most this many times the local mean; < 1: no limit */
     int64_t rank_size; /* the mean is over a square with this edge in cells around the cell, 2 or more */

@@ -42,12 +42,12 @@ MSI_HD int msi_uv_cell_of(const msi_density_cells *d, double u, double v, msi_uv
 /* The tapers of a rule in wavelengths. */
 typedef struct msi_taper_scales {
     int is_gaussian, has_radius, has_edge;
-    double along, across; /* of the squares of the coordinates along the Gaussian's axes */
+    double along, across; /* factors of the squares of the coordinates along the Gaussian's axes */
     double cos_pa, sin_pa;
     double edge_u, edge_v; /* half the width of the uv plane */
 } msi_taper_scales;
 
-/* The factors of weights; their arrays are those of the density, in the memory of the processor that uses them. */
+/* The factors of weights; their arrays belong to the density, in the memory of the processor that uses them. */
 typedef struct msi_weight_factors {
     msi_density_cells cells;
     const double *sum, *rest; /* [nv / 2][nu] of plane 0, of samples that it lacks (NULL: there is one plane) */

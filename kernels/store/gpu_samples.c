@@ -43,7 +43,7 @@ struct msi_gpu_pieces {
     int device;
     piece *first, *last;            /* in the order in which they were made */
     int is_of_blocks, takes_blocks; /* pieces are the contents of buffers; more blocks may be added */
-    cudaStream_t stream;            /* of the copies of buffers; NULL: none */
+    cudaStream_t stream;            /* stream of the copies of buffers; NULL: none */
     buffer *buffer;                 /* the oldest first */
     int n_buffer;
     piece *unsent;   /* the first one whose contents are in a buffer; NULL: none */

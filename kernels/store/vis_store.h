@@ -29,7 +29,7 @@ typedef struct msi_vis_segment {
     void *vis;             /* [n_plane][n_row_max][n_chan] msi_c32 or msi_c64: unweighted, finite; or predicted */
 } msi_vis_segment;
 
-/* Gridders read the members from n_segment on; only the store changes them. */
+/* Gridders read the members that begin with n_segment; only the store changes them. */
 typedef struct msi_vis_store {
     int n_plane;
     int n_term; /* visibilities have n_term planes for each of the n_plane planes of weights; 0: 1 */
@@ -51,7 +51,7 @@ typedef struct msi_vis_store {
     int64_t n_sample; /* samples with a weight in some plane */
     int64_t n_outside;
     double sum_weight[MSI_STORE_MAX_PLANES]; /* [n_plane] as added, of the samples kept */
-    double w_min_lambda, w_max_lambda;       /* of |w| over stored samples */
+    double w_min_lambda, w_max_lambda;       /* range of |w| over stored samples */
     double longest_lambda;                   /* the longest baseline of stored samples; 0 for samples put on the GPU */
     const struct msi_buckets *order; /* the order of the samples if already sorted, borrowed; NULL: they are sorted when
                                         needed */
@@ -84,7 +84,7 @@ int msi_vis_store_add_all(msi_vis_store *s, const msi_vis_block *block, int n_bl
 /* Totals of some rows. */
 typedef struct msi_vis_tally {
     int64_t n_sample, n_outside;
-    double w_min, w_max; /* of |w|, in wavelengths */
+    double w_min, w_max; /* range of |w|, in wavelengths */
     double longest2;     /* square of the longest baseline, in wavelengths */
 } msi_vis_tally;
 
@@ -93,7 +93,7 @@ typedef struct msi_vis_extent {
     double weight, jy, product;
 } msi_vis_extent;
 
-/* Rows in a store, for a caller to fill. The arrays are those of their segment: row i of plane p has the samples
+/* Rows in a store, for a caller to fill. The arrays belong to their segment: row i of plane p has the samples
  * [p][i][n_chan], with plane_rows rows from a plane to the next. */
 typedef struct msi_vis_rows {
     int64_t n_row, plane_rows;

@@ -31,9 +31,9 @@ typedef struct msi_subgrid_shape {
     int32_t filled,
         pitch; /* cells that samples reach, along a core's edge; cells from one row of a small plane to the next */
     int32_t n_core_u, n_plane; /* cores in a row; planes of a tower */
-    int64_t nu, nv;            /* of the whole plane */
+    int64_t nu, nv;            /* size of the whole plane */
     double w_step;             /* wavelengths */
-    msi_precision precision;   /* of every array of complex numbers */
+    msi_precision precision;   /* precision of every array of complex numbers */
 } msi_subgrid_shape;
 
 /* Stacks of small planes, in device memory. Stack k belongs to core core_of[k]; its planes are consecutive slots. */
@@ -41,10 +41,10 @@ typedef struct msi_subgrid_job {
     msi_subgrid_shape shape;
     const uint32_t *core_of; /* [n_stack] cores, numbered row by row */
     const uint32_t *slot;    /* [core][n_plane] and one more: number of planes before this one that hold samples */
-    uint32_t first_slot;     /* of the job */
+    uint32_t first_slot;     /* first slot of the job */
     int64_t n_stack, n_slot;
-    const void *roots;   /* of msi_subgrid_roots */
-    const void *screens; /* of msi_subgrid_screens */
+    const void *roots;   /* roots of msi_subgrid_roots */
+    const void *screens; /* screens of msi_subgrid_screens */
     void *small;         /* [n_slot][filled][pitch], in whole vectors of 16 bytes */
     void *rows;          /* [n_slot][filled][size] workspace */
     void *sum;           /* [n_stack][size][size] workspace, or the sums of msi_subgrid_add */

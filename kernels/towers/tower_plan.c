@@ -118,7 +118,7 @@ typedef struct reach {
 
 /*
  * The worst sample: its footprint ends where a core ends, and it is half a plane beyond the middle of the first w_width
- * planes of a tower. The subgrid's representation of it along one axis, over the field from its middle on.
+ * planes of a tower. The subgrid's representation of it along one axis, from the middle of the field to its edge.
  */
 typedef struct seam {
     const msi_wgrid_plan *plan;
@@ -609,7 +609,7 @@ static void fill_cores(const core_table *c, const msi_wgrid_plan *plan, const ms
 /* The costs of the subgrids of all towers, one tower after the other. */
 typedef struct core_costs {
     int64_t n_core, in_tower;
-    double tower_s; /* of a tower that a share has samples in */
+    double tower_s; /* time to process a tower that a share has samples in */
     double *own_s;  /* [n_core] 0: no samples */
 } core_costs;
 

@@ -30,7 +30,7 @@ enum { MSI_TOWER_MAX_SIZE = 512, MSI_TOWER_MAX_CORE_TILES = 32 };
 /*
  * Subgrid (su, sv) holds the samples whose first taps are in cells [u0, u0 + core) x [v0, v0 + core), with u0 = -nu/2 -
  * width + su core: whole tiles. Its cell 0 is cell u0 - margin of the padded grid, modulo nu. Tower t holds the samples
- * whose first w-planes are t height .. t height + height - 1, and so the planes from the first of these on. The last
+ * whose first w-planes are t height .. t height + height - 1, and so these planes and all higher ones. The last
  * tower may be shorter.
  */
 typedef struct msi_tower_plan {
@@ -44,7 +44,7 @@ typedef struct msi_tower_plan {
     /* Subgrids of all towers are numbered tower by tower and row by row. Only samples of these subgrids are used: of
      * all, or of a share of msi_tower_cut. */
     int64_t first_core, end_core;
-    int bend_order; /* of msi_tower_bend */
+    int bend_order; /* order of msi_tower_bend */
     double error;   /* upper limit of the relative L2 error of screens that wrap round */
     double cost_s;  /* estimated seconds for one image plane on one unit of the backend, samples included */
     /* Estimated seconds of a subgrid's plane that holds samples, of a subgrid without its planes, and of a tower
@@ -54,7 +54,7 @@ typedef struct msi_tower_plan {
 
 /* A backend's rates for subgrids, rounded as in msi_cost_model, and the supported sizes. */
 typedef struct msi_tower_cost {
-    double fft_flop_s; /* of 2D transforms of subgrids */
+    double fft_flop_s; /* speed of 2D transforms of subgrids */
     double cell_s;     /* seconds to screen and add a cell of a small plane */
     double far_cell_s; /* additional seconds for a cell of a small plane above near_bytes, a cache's size; 0: none */
     int64_t near_bytes;

@@ -57,7 +57,7 @@ typedef struct tower_stacks {
     int64_t cell_bytes, pitch;
     char **screen;            /* [(n_plane + 1)/2] msi_tower_screen of the lower half of a tower's planes */
     char **plane;             /* [n_thread][w_width + 1] zero at first */
-    msi_fft1d *row, *columns; /* of a row, and of all columns */
+    msi_fft1d *row, *columns; /* transform of a row, and of all columns */
     msi_fft1d *row_back, *columns_back;
 } tower_stacks;
 
@@ -299,7 +299,7 @@ typedef struct tower_cpu {
     tower_stacks stacks;
     msi_tile_gridder tiles;
     msi_buckets buckets;
-    tower_item *item; /* of the current tower */
+    tower_item *item; /* items of the current tower */
     int64_t n_slot;
     char **slot; /* [n_slot] sums of subgrids, zero between batches */
     double *sum; /* [nx][ny] see msi_image_sum_add */
@@ -475,7 +475,7 @@ typedef struct tower_degridder {
     msi_tower_plan towers;
     msi_model_planes model; /* a plane for each tower */
     tower_stacks stacks;
-    tower_item *item;    /* of the current tower */
+    tower_item *item;    /* items of the current tower */
     uint32_t *tile_rows; /* [n_thread][height] rows of tiles of the current item that have samples of a first plane */
 
     /* These members belong to one call. */

@@ -4,7 +4,7 @@
  *
  * (1) Samples are located and sorted as for whole planes, but by tower first and then by subgrid. (2) Runs of equal
  * keys mark the planes of subgrids that hold samples, and prefix sums of the marks number them; only these planes have
- * memory. (3) Subgrids are processed in batches, as many as there are small planes for. The kernels of the default
+ * memory. (3) Subgrids are processed in batches, one subgrid for each small plane. The kernels of the default
  * gridder add samples to them. (4) The kernels of subgrid_cuda.h transform them, screen them, add up a subgrid's
  * planes, transform the sum back and add it to the tower's one whole plane with vector reductions. (5) Each tower needs
  * only one whole transform and one screen.

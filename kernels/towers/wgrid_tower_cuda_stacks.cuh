@@ -24,8 +24,8 @@ struct small_planes {
     static constexpr bool ALWAYS_W = true;
     msi_subgrid_shape tower;
     const uint32_t *slot;
-    uint32_t first_slot; /* of the batch */
-    int first_w0;        /* of the tower */
+    uint32_t first_slot; /* first slot of the batch */
+    int first_w0;        /* first w-plane of the tower */
 
     /* Return the column and row of a sample's core. */
     template <typename T> __device__ int2 core(const msi_wgrid_geometry &g, const record<T> &r) const
@@ -284,7 +284,7 @@ template <typename T> class tower_stacks {
                stack_before(end_core) - tower_stack <= most_stacks(towers, n_small);
     }
 
-    /* next_stacks - find the next subgrids, as many as have small planes. Returns: false if there are no more */
+    /* next_stacks - find the next subgrids, at most one for each small plane. Returns: false if there are no more */
     bool next_stacks(stack_batch *b)
     {
         msi_progress_at(at_core - (end_core - samples.order.n_core()), samples.order.n_core());
@@ -391,7 +391,7 @@ template <typename T> class tower_stacks {
   private:
     sample_batches<T> &samples;
     const int64_t n_small;
-    msi_image_fft *fft = nullptr; /* of whole planes */
+    msi_image_fft *fft = nullptr; /* transform of whole planes */
     int tower = 0;
     bool is_found = false;
     int64_t at_core = 0, end_core = 0, at_stack = 0, n_stack = 0;

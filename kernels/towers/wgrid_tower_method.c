@@ -34,7 +34,7 @@ enum { WIDTHS_TRIED = 4 };
 typedef struct tower_backend {
     const msi_cost_model *whole;
     const msi_tower_cost *small;
-    int uses_threads;                  /* the cost is that of one OpenMP thread */
+    int uses_threads;                  /* the cost is for one OpenMP thread */
     int64_t (*padded_size)(int64_t n); /* as in msi_wgrid_request */
     int (*lay_tiles)(msi_wgrid_plan *plan);
     /* These may fail if a device cannot report its memory. */

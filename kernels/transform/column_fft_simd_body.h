@@ -43,7 +43,7 @@ ALWAYS_INLINE void NAME(butterfly4)(VEC *re, VEC *im)
 }
 
 /* Transform an odd number of values, by sums and differences of values at the same distance from both ends. cosine and
- * sine [(p - 1) / 2] are those of 2 pi k / p. */
+ * sine [(p - 1) / 2] belong to 2 pi k / p. */
 ALWAYS_INLINE void NAME(butterfly_odd)(int p, const double *cosine, const double *sine, VEC *re, VEC *im)
 {
     const int half = (p - 1) / 2;

@@ -33,7 +33,7 @@ void msi_fft1d_run(const msi_fft1d *f, void *data);
 void msi_fft1d_free(msi_fft1d *f);
 
 /*
- * Transforms of columns of a complex matrix, as many at once as have real parts of 64 bytes together. A transform of N1
+ * Transforms of columns of a complex matrix, in groups whose real parts fill 64 bytes. A transform of N1
  * N2 points is done in two steps, so that the data of a step stay in the first-level cache: one transform of N1 points
  * for each residue modulo N2, a multiplication by turns, and one transform of N2 points for each k1. A convolution
  * multiplies the result of the second step and goes back from there.

@@ -340,7 +340,7 @@ struct msi_image_fft {
     msi_precision precision;
     cudaStream_t stream;
     msi_row_fft *rows; /* NULL if cuFFT transforms the rows */
-    cufftHandle plan;  /* of the plane's rows, or of the plane */
+    cufftHandle plan;  /* plan of the plane's rows, or of the plane */
     bool has_plan;
 };
 

@@ -81,7 +81,7 @@ typedef struct msi_image_fft_shape {
     int64_t nu, nv;
     double n_mid; /* offset of n - 1; screens turn by w (n - 1 - n_mid) */
     int has_w;
-    msi_precision precision; /* of the plane and the image */
+    msi_precision precision; /* precision of the plane and the image */
 } msi_image_fft_shape;
 
 /*
@@ -130,8 +130,8 @@ int msi_image_fft_spread(const msi_image_fft *fft, const msi_taper *taper, const
 
 /*
  * msi_image_fft_size - return the padded size of an axis for these transforms.
- * Returns: the smallest size from n on that the project's own kernels support in both directions, if it is at most 1.07
- *          times msi_fft_size(n); else msi_fft_size(n)
+ * Returns: the smallest size of at least n that the project's own kernels support in both directions, if it is at most
+ *          1.07 times msi_fft_size(n); else msi_fft_size(n)
  */
 int64_t msi_image_fft_size(int64_t n);
 

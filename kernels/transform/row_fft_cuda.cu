@@ -317,7 +317,7 @@ bool factorise_row(int64_t n, int *first, int *middle)
 struct msi_row_fft {
     row_shape shape;
     msi_precision precision;
-    size_t bytes; /* of shared memory */
+    size_t bytes; /* bytes of shared memory */
     cudaStream_t stream;
     char *roots; /* [n] of the first pass and [R2 R3] of the second */
 };

@@ -17,8 +17,8 @@ struct screen_geometry {
     int64_t nx, ny, nu, nv;
     double cell_x_rad, cell_y_rad, w_first, w_step, n_mid;
     int has_w;
-    double l_center, m_center; /* of pixel (nx/2, ny/2) */
-    double beyond;             /* of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
+    double l_center, m_center; /* direction of pixel (nx/2, ny/2) */
+    double beyond;             /* argument of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
 };
 
 /* Add planes [low, high) to an image: sum [ny][nx] += Re sum_p plane_p exp(-2 pi i w_p (n - 1 - n_mid)). */

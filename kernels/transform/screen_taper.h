@@ -22,10 +22,10 @@ typedef struct msi_taper {
     double *along_x; /* [nx] 1 / transform, times the sign that centres the FFT */
     double *along_y; /* [ny] */
     int has_w;
-    int n_term;                   /* of the Chebyshev series of the w window's transform in 2 q^2 - 1 */
+    int n_term;                   /* number of terms of the Chebyshev series of the w window's transform in 2 q^2 - 1 */
     double term[MSI_TAPER_TERMS]; /* q = (n - 1 - n_mid) * w_scale in [-1, 1] */
     double w_scale, n_mid;
-    double beyond; /* of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
+    double beyond; /* argument of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
 } msi_taper;
 
 /*
@@ -59,9 +59,9 @@ MSI_HD double msi_taper_w(const double *term, int n_term, double w_scale, double
  * pixels by w (n - 1 - n_mid). */
 typedef struct msi_column_screen {
     double l, m_center, cell_y_rad;
-    double w_lambda; /* of the plane */
+    double w_lambda; /* w of the plane */
     double n_mid;
-    double beyond; /* of msi_n_minus_1_to */
+    double beyond; /* argument of msi_n_minus_1_to */
 } msi_column_screen;
 
 /* Add the screened transform of a plane's column to a column of the image. */

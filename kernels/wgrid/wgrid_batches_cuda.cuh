@@ -682,8 +682,9 @@ template <typename T> class placed_batches : public sample_batches<T> {
     explicit placed_batches(const msi_wgrid_plan *plan) : base(plan) {}
     placed_batches(const msi_wgrid_plan *plan, const sample_order &o) : base(plan, o) {}
 
-    int64_t n_placed = 0;    /* samples that have a place */
-    double reference_hz = 0; /* of polynomials in frequency, whose x is stored with the samples; 0: none */
+    int64_t n_placed = 0; /* samples that have a place */
+    double reference_hz =
+        0; /* reference frequency of polynomials in frequency, whose x is stored with the samples; 0: none */
 
     /* Count a sample's bytes in a batch of n_plane planes that stores these parts, without counters and x. */
     static int64_t sample_bytes(int n_plane, parts kept)
@@ -798,7 +799,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
 
   private:
     buffer d_count, d_sums, d_kept_weight, d_x;
-    int pitch = 1;    /* of the stored data */
+    int pitch = 1;    /* row pitch of the stored data */
     int gridded = -1; /* plane of grid_values */
 
     item_rule rule() const

@@ -349,7 +349,7 @@ enum { RUNS_AT_ONCE = 4096 };
 
 /* A part of a tile's samples, for one thread. */
 typedef struct run_work {
-    int64_t tile, first, end; /* of the tile's runs in this step, counted over its buckets */
+    int64_t tile, first, end; /* range of the tile's runs in this step, counted over its buckets */
 } run_work;
 
 typedef struct degridder {

@@ -48,7 +48,7 @@ int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, 
 typedef struct msi_tile_planes {
     char *const *plane; /* [n_ring] w-plane p is plane[p % n_ring] */
     int64_t n_ring;
-    int64_t n_row, stride;      /* of a plane, in cells */
+    int64_t n_row, stride;      /* rows and stride of a plane, in cells */
     int64_t u_origin, v_origin; /* coordinates of the first cell of a plane */
 } msi_tile_planes;
 

@@ -12,7 +12,7 @@
 namespace {
 
 /* Samples that make a run crowded, counted in its tile within half a window of its first w-plane. From three on a ring
- * adds to fewer cells than single samples would; from six on it is faster if its steps are long. */
+ * adds to fewer cells than single samples would; with six or more it is faster if its steps are long. */
 template <typename T> constexpr uint32_t least_in_ring(int width)
 {
     return ring_group<T>(width) == 4 ? 3 : 6;
@@ -231,7 +231,7 @@ struct block_split {
 /* ---- Halves for tensor cores ------------------------------------------------------------------------------------- */
 
 constexpr int LEAST_EXPONENT =
-    27; /* of a unit's largest value, as stored in floats; at most 254, that of the largest float */
+    27; /* exponent of a unit's largest value, as stored in floats; at most 254, that of the largest float */
 constexpr float TAP_TOP = 64; /* largest tap: its products with values and taps are halves, and small ones are normal */
 
 /* Return 2^n, -127 < n < 128. */

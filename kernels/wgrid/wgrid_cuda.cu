@@ -47,7 +47,7 @@ template <typename T> class planes_imager : public wgrid_imager<T> {
     using base::times;
     int64_t n_resident;
     buffer d_grid;
-    fft_plan fft; /* of a plane [nv][nu] */
+    fft_plan fft; /* transform of a plane [nv][nu] */
 
     int allocate_planes() override
     {

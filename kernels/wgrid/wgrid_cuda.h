@@ -65,7 +65,7 @@ typedef struct msi_wgrid_degrid_call {
     const void *samples;          /* placed, sorted */
     const void *crowded, *sparse; /* items of gridding */
     int64_t n_crowded, n_sparse;
-    const void *cells; /* of the planes of one image of a model */
+    const void *cells; /* cells of the planes of one image of a model */
     void *value;       /* complex numbers in the samples' order, turned as the samples' values */
     int adds;          /* 1: add to the values, which have the sums over other planes */
     void *stream;      /* stream of the launches */

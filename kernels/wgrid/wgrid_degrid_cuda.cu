@@ -35,7 +35,7 @@ template <typename T> class degridder : public wgrid_predictor<T> {
     int64_t n_resident;
     int made_low = -1; /* first plane of the slab in memory; -1: none */
     buffer d_grid;
-    fft_plan fft; /* of a plane [nv][nu] */
+    fft_plan fft; /* transform of a plane [nv][nu] */
 
     int make_order() override
     {

@@ -112,7 +112,7 @@ template <int N_PLANE, typename PLANES> struct degrid_position {
     const msi_wgrid_geometry &g;
     const PLANES &there;
     int x = INT32_MIN, y = 0, z = 0; /* first taps of the tile, first w-plane */
-    int number = 0;                  /* of that plane, counted from the first one in memory */
+    int number = 0;                  /* index of that plane, counted from the first one in memory */
     patch at = {};
 
     /* Move to another tile or first plane. Returns: the first of the N_PLANE planes whose cells must be loaded; the
@@ -231,9 +231,9 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct doubles_sum
     const degrid_job<T> &job;
     const even_taps<T, WIDTH> &window;
     doubles_memory<T, WIDTH, HAS_W> &m;
-    const int lane, warp, row, pair; /* of tensor cores' operands */
+    const int lane, warp, row, pair; /* place in tensor cores' operands */
     degrid_position<N_PLANE, PLANES> stand;
-    int3 own = {};                       /* of a lane's sample: first taps of its tile, first w-plane */
+    int3 own = {};                       /* position of a lane's sample: first taps of its tile, first w-plane */
     double cells[N_PLANE][FOURS_U] = {}; /* [place][four]: re or im of the cell at u = 4 four + pair, v = cell_v() */
     uint32_t column[FOURS_U] = {}, row_cell = 0; /* where this lane loads a plane's cells */
 
@@ -355,7 +355,7 @@ __global__ void __launch_bounds__(32 * doubles_shape<T, WIDTH, HAS_W>::N_WARP, d
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     doubles_sums<T, WIDTH, HAS_W, PLANES> sums = {g, job, window, m, lane, warp, lane / 4, lane % 4, {g, there}};
     for (int i = threadIdx.x; i < (int)((sizeof m.u + sizeof m.v) / sizeof(double)); i += blockDim.x) m.u[0][i] = 0;
-    uint32_t at, next_at; /* of a lane, this batch's sample and the next one's */
+    uint32_t at, next_at; /* a lane's sample in this batch and in the next one */
     bool has = block.find(0, &at);
     meet<N_WARP>();
     for (int batch = 0; block.has(batch); batch++) {
@@ -411,7 +411,7 @@ int launch_degrid_doubles(const msi_wgrid_geometry &g, const degrid_job<T> &job,
  * factor of 2^18 and more lose bits.
  */
 
-constexpr int CELL_TOP_EXPONENT = 14; /* of cells in their unit */
+constexpr int CELL_TOP_EXPONENT = 14; /* exponent of cells in their unit */
 
 template <int WIDTH, bool HAS_W> struct halves_shape {
     static constexpr int N_PLANE = HAS_W ? WIDTH : 1, ITEM = ring_group<float>(WIDTH);
@@ -449,12 +449,12 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
     const degrid_job<float> &job;
     const even_taps<float, WIDTH> &window;
     halves_memory<WIDTH, HAS_W> &m;
-    const int lane, warp, row, pair; /* of tensor cores' operands */
+    const int lane, warp, row, pair; /* place in tensor cores' operands */
     degrid_position<N_PLANE, PLANES> stand;
-    int3 own = {};                           /* of a lane's sample: first taps of its tile, first w-plane */
+    int3 own = {};                           /* position of a lane's sample: first taps of its tile, first w-plane */
     uint32_t cells[N_PLANE][FOURS][4] = {};  /* [place][four][high: mma's b0, b1; low: b0, b1] */
     uint32_t at_k[2] = {}, at_n[FOURS] = {}; /* where this lane loads a plane's cells: one part of the index each */
-    int exponent = LEAST_EXPONENT;           /* of the largest cell, as stored in floats: the unit of cells */
+    int exponent = LEAST_EXPONENT;           /* exponent of the largest cell, as stored in floats: the unit of cells */
 
     /* Find the cell that this lane loads, along either axis. */
     __device__ __forceinline__ int cell_k(int half) const
@@ -598,7 +598,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
         for (fresh = fresh ? fresh : N_PLANE; fresh < N_PLANE; fresh++) load_plane(fresh);
     }
 
-    /* Add the sums over N places of the ring from s on. Their products are independent. */
+    /* Add the sums over N places of the ring, beginning with s. Their products are independent. */
     template <int N>
     __device__ __forceinline__ void add_planes(float (&sum)[FOURS][4], int s, int of_row, const uint4 &high,
                                                const uint4 &low) const
@@ -661,7 +661,7 @@ __global__ void __launch_bounds__(32 * halves_shape<WIDTH, HAS_W>::N_WARP, halve
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     halves_sums<WIDTH, HAS_W, PLANES> sums = {g, job, window, m, lane, warp, lane / 4, lane % 4, {g, there}};
     for (int i = threadIdx.x; i < (int)(sizeof m.n / sizeof(float)); i += blockDim.x) m.n[0][i] = 0;
-    uint32_t at, next_at; /* of a lane, this batch's sample and the next one's */
+    uint32_t at, next_at; /* a lane's sample in this batch and in the next one */
     bool has = block.find(0, &at), next_has = block.find(1, &next_at);
     wanted<float> sample = job.samples[at];
     meet<N_WARP>();

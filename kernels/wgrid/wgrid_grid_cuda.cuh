@@ -42,7 +42,7 @@ template <typename T, int WIDTH, bool HAS_W> struct ring_shape {
     static constexpr int BLOCKS_U = (EDGE_U + WIDTH - 1 + 7) / 8, BLOCKS_V = (EDGE_V + WIDTH - 1 + 15) / 16;
     /* Warps that share a block's planes, so that its part fits into a warp's registers. */
     static constexpr int SHARES = N_PLANE <= MOST_ALONE ? 1 : 2, SLOTS = (N_PLANE + SHARES - 1) / SHARES;
-    static constexpr int PLACES = SHARES * SLOTS; /* of the ring */
+    static constexpr int PLACES = SHARES * SLOTS; /* places of the ring */
     static constexpr int N_WARP = BLOCKS_U * BLOCKS_V * SHARES;
     /* Blocks of a multiprocessor: a thread has its sums and about 50 more registers. */
     static constexpr int WARPS = 16 * SLOTS + 50 <= 128 ? 16 : 16 * SLOTS + 50 <= 168 ? 12 : 8;
@@ -88,11 +88,11 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
     ring_memory<T, WIDTH, HAS_W> &m;
     const ring_block<FOUR> &block;
     const int lane, warp;
-    const int row, pair; /* of tensor cores' operands */
+    const int row, pair; /* place in tensor cores' operands */
     const int column;    /* cell of the operands' column `row`; that of column 2 pair is pair / 2 + 2 (pair % 2), of
                             the next 4 further */
-    const int first_u, first_v; /* of the warp's cells in the block's */
-    const int share;            /* of the planes */
+    const int first_u, first_v; /* first of the warp's cells in the block's */
+    const int share;            /* share of the planes */
     /* [place of the ring][re, im][rows 0 .. 7, 8 .. 15][columns 2 pair, 2 pair + 1] */
     double sum[SLOTS][2][2][2] = {};
     int4 now = {INT32_MIN, 0, 0, 0}; /* position of the sums, as stored for samples */
@@ -316,12 +316,12 @@ int launch_ring(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANE
  */
 
 constexpr int RING_GROUP = 16;        /* samples of a step */
-constexpr int VALUE_TOP_EXPONENT = 9; /* of values in their unit */
+constexpr int VALUE_TOP_EXPONENT = 9; /* exponent of values in their unit */
 
 template <int WIDTH, bool HAS_W, bool IS_COARSE> struct tensor_ring {
     static constexpr int N_PLANE = HAS_W ? WIDTH : 1;
     static constexpr tile_shape TILE = ring_tile<float>(WIDTH);
-    static constexpr int EIGHTS = (TILE.u + WIDTH + 6) / 8; /* of cells along u */
+    static constexpr int EIGHTS = (TILE.u + WIDTH + 6) / 8; /* groups of 8 cells along u */
     static constexpr bool SUMS_IN_MMA = WIDTH <= ALWAYS_SUMMED || IS_COARSE;
     /* Blocks of a multiprocessor: a thread has its sums and about 70 more registers. */
     static constexpr int REGISTERS = 8 * N_PLANE + 70;
@@ -369,7 +369,7 @@ template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_
     const PLANES &there;
     tensor_memory<WIDTH, HAS_W> &m;
     const int lane, warp, row, pair;
-    int3 own = {};                 /* of a lane's sample: first taps of its tile, first w-plane */
+    int3 own = {};                 /* position of a lane's sample: first taps of its tile, first w-plane */
     float sum[N_PLANE][2][4] = {}; /* [plane][re, im][mma's four] of this warp's columns */
     int exponent = LEAST_EXPONENT; /* unit of the sums, if tensor cores add to them */
     int4 now = {INT32_MIN, 0, 0,
@@ -546,7 +546,7 @@ __global__ void __launch_bounds__(32 * tensor_ring<WIDTH, HAS_W, IS_COARSE>::EIG
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
     tensor_sums<WIDTH, HAS_W, IS_COARSE, PLANES> sums = {g, job, window, there, m, lane, warp, lane / 4, lane % 4};
-    uint32_t at; /* of a lane, the next batch's sample */
+    uint32_t at; /* a lane's sample in the next batch */
     bool has = block.find(0, &at);
     m.of[0].request(job, at, has, warp, EIGHTS);
     __pipeline_commit();

@@ -232,7 +232,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         return MSI_OK;
     }
 
-    /* Sum over the terms of the model of a plane, from the highest on: d_sums = (.. m_2) x + m_1) x + m_0. */
+    /* Sum over the terms of the model of a plane, beginning with the highest: d_sums = (.. m_2) x + m_1) x + m_0. */
     int sum_model(int plane)
     {
         if (summed_plane == plane) return MSI_OK;

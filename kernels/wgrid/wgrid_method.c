@@ -111,7 +111,7 @@ void msi_wgrid_cpu_free_samples(void *samples)
 /* The functions and rates in which the backends differ. */
 typedef struct wgrid_backend {
     const msi_cost_model *cost;
-    int uses_threads;                         /* the cost is that of one OpenMP thread */
+    int uses_threads;                         /* the cost is for one OpenMP thread */
     int (*check)(const msi_wgrid_plan *plan); /* returns 0 if the backend can carry out the plan; NULL: it always can */
     /* bytes: find the bytes of host memory in addition to the store, and of device memory, with n_resident w-planes in
      * memory. resident: choose how many w-planes are in memory. Both may fail if a device cannot report its memory. */
@@ -124,7 +124,7 @@ typedef struct wgrid_backend {
 static int cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
                      int64_t *device)
 {
-    /* If planes are kept from batch to batch, they are those of every image. */
+    /* If planes are kept from batch to batch, every image has its own. */
     const int keeps_all = request->keeps_model && n_resident == plan->grid.n_w;
     *host = (keeps_all ? n_resident * request->n_image * msi_wgrid_plane_bytes(plan)
                        : n_resident * msi_wgrid_cpu_plane_bytes(plan)) +

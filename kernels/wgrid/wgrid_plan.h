@@ -30,14 +30,14 @@ typedef struct msi_wgrid_plan {
 typedef struct msi_wgrid_request {
     msi_image_geometry image;
     double l_center_rad, m_center_rad; /* direction of pixel (nx/2, ny/2) */
-    double beyond;                     /* of msi_n_minus_1_to */
+    double beyond;                     /* argument of msi_n_minus_1_to */
     double accuracy;                   /* relative L2 of the image */
     msi_precision precision;
     double least_padding;        /* the padded grid is at least this many times the image; 0: no limit */
     int least_width, most_width; /* taps of the window; 0: no limit */
     int64_t n_sample;
-    double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
-    double longest_lambda;             /* of |v|; 0: unknown */
+    double w_min_lambda, w_max_lambda; /* range of |w|; w_min > w_max: no samples */
+    double longest_lambda;             /* maximum of |v|; 0: unknown */
     const msi_cost_model *cost;        /* borrowed */
     int64_t (*padded_size)(int64_t n); /* padded size of an axis of at least n cells; NULL: msi_fft_size */
     int device;                        /* CUDA ordinal, for the GPU backend */

@@ -124,10 +124,10 @@ typedef struct NAME(batch) {
     CPLX *out[BATCH];
     REAL sign[BATCH]; /* -1: the visibility must be conjugated */
 
-    int64_t origin[BATCH]; /* of the footprint, in cells of a plane */
+    int64_t origin[BATCH]; /* first cell of the footprint, in cells of a plane */
     REAL zu[BATCH];
     REAL v_tap[MSI_TAP_PAD][BATCH], w_tap[MSI_TAP_PAD][BATCH];
-    REAL sine[BATCH], cosine[BATCH]; /* of 2 pi w n_mid */
+    REAL sine[BATCH], cosine[BATCH]; /* sine and cosine of 2 pi w n_mid */
     REAL sum[BATCH][VL];             /* over rows and planes; columns are added later */
 } NAME(batch);
 

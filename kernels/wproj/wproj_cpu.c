@@ -156,7 +156,7 @@ static void run_span(const msi_wproj_span *s, const msi_wproj_cells *cells, int 
 }
 
 /* msi_wproj_window_grid_f32, .._f64 - msi_wproj_grid_fn. msi_wproj_window_degrid_f32, .._f64 - msi_wproj_degrid_fn.
- * Sums in double; the suffix is that of the cells. */
+ * Sums in double; the suffix is the precision of the cells. */
 static void msi_wproj_window_grid_f32(const msi_wproj_span *span, const msi_wproj_cells *target)
 {
     run_span(span, target, 1, 0);
@@ -254,7 +254,7 @@ static void scatter_span(const msi_wproj_span *s, const msi_wproj_cells *c, int 
     if (n) scatter_group(s, c, fp32, vis, n);
 }
 
-/* msi_wproj_scatter_degrid_f32, .._f64 - msi_wproj_degrid_fn; sums in double. The suffix is that of the cells. */
+/* msi_wproj_scatter_degrid_f32, .._f64 - msi_wproj_degrid_fn; sums in double. The suffix is the cells' precision. */
 static void msi_wproj_scatter_degrid_f32(const msi_wproj_span *span, const msi_wproj_cells *source)
 {
     scatter_span(span, source, 1);
@@ -297,7 +297,7 @@ typedef struct job {
     msi_wproj_grid_fn grid;
     int image_plane;
     int32_t slice;
-    int64_t n_row, pitch; /* of a tile's buffer */
+    int64_t n_row, pitch; /* rows and row pitch of a tile's buffer */
     tile_buffer *buffer;  /* [threads] */
     msi_tile_work *work;
 } job;

@@ -23,7 +23,7 @@ extern const msi_wproj_cost msi_wproj_cuda_tile_cost, msi_wproj_cuda_window_cost
 typedef struct msi_wproj_cuda_work {
     int device; /* CUDA ordinal */
     const msi_wproj_plan *plan;
-    const msi_wkernel_set *kernels; /* of the plan, their table in host or device memory */
+    const msi_wkernel_set *kernels; /* kernels of the plan, their table in host or device memory */
     int64_t batch_samples; /* samples on the device at once; 0: as many as fit. Segments of the store are not divided */
 } msi_wproj_cuda_work;
 

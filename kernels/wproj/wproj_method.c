@@ -28,7 +28,7 @@ struct msi_plan {
 
 /* The restrictions of a strategy; zeros mean that it supports everything except textures. */
 typedef struct wproj_strategy {
-    const char *name;    /* of the row */
+    const char *name;    /* name of the row */
     const char *at_work; /* the same with its backend, for messages */
     int full_alone;      /* 1: supports only full kernels of the nearest sub-cell */
     int full_nearest;    /* 1: interpolates only separable kernels; full ones are of the nearest sub-cell */

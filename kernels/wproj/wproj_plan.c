@@ -33,7 +33,7 @@ typedef struct task {
 
 /* A combination of choices, before its supports are computed. */
 typedef struct candidate {
-    int width; /* of the taper's pswf in cells */
+    int width; /* width of the taper's pswf in cells */
     double sigma;
     msi_wkernel_form form;
     msi_kernel_lookup lookup; /* not AUTO */

@@ -32,18 +32,18 @@ typedef struct msi_wproj_cost {
 /* The request for a plan. The plan chooses members that are AUTO or 0. */
 typedef struct msi_wproj_request {
     msi_image_geometry image;
-    double accuracy; /* of the image relative to its peak, of predicted visibilities relative to their rms */
+    double accuracy; /* accuracy of the image relative to its peak, of predicted visibilities relative to their rms */
     msi_precision precision;
     double least_padding;
     int n_image;                       /* images from one set of kernels */
-    int64_t n_sample;                  /* of each image */
-    double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
+    int64_t n_sample;                  /* number of samples of each image */
+    double w_min_lambda, w_max_lambda; /* range of |w|; w_min > w_max: no samples */
     int64_t table_bytes;               /* memory that the kernels may take; 0: 1 GiB */
     msi_wproj_form form;
     msi_wproj_spacing spacing;
     msi_kernel_lookup lookup;
     int full_nearest;   /* 1: the strategy does not interpolate full kernels, but may interpolate separable ones */
-    int32_t n_slice;    /* of w, each with its own grid and transform */
+    int32_t n_slice;    /* number of slices of w, each with its own grid and transform */
     int32_t oversample; /* even */
     const msi_wproj_cost *cost; /* borrowed for the call */
 } msi_wproj_request;
@@ -55,7 +55,7 @@ typedef struct msi_wproj_errors {
     double sub_cell;  /* rounding to, or interpolating between, sub-offsets */
     double plane;     /* rounding w to a plane */
     double separable; /* omitted cross terms of n - 1 */
-    double rounding;  /* of floating point */
+    double rounding;  /* rounding error of floating point */
 } msi_wproj_errors;
 
 typedef struct msi_wproj_plan {
@@ -71,7 +71,7 @@ typedef struct msi_wproj_plan {
     int32_t tile; /* edge of a CPU tile in cells: footprints of a tile reach only its neighbours */
     msi_wproj_errors errors;
     double error_estimate; /* the five errors, added in squares */
-    int64_t table_bytes;   /* of the kernels */
+    int64_t table_bytes;   /* bytes of the tables of the kernels */
     double cost_s;         /* the model's estimate for n_image images on one unit of the backend */
 } msi_wproj_plan;
 
@@ -114,13 +114,13 @@ int msi_wproj_factors(const msi_wproj_plan *plan, int axis, double **factor);
 /* The strategies of w-projection. */
 
 /* On the CPU: "tile" is the fast form, the others are plain loops. */
-extern const msi_strategy_ops msi_wproj_cpu_ops;         /* of "tile" and "window" */
-extern const msi_strategy_ops msi_wproj_cpu_predict_ops; /* of "gather" and "scatter", which only degrid */
+extern const msi_strategy_ops msi_wproj_cpu_ops;         /* strategies "tile" and "window" */
+extern const msi_strategy_ops msi_wproj_cpu_predict_ops; /* strategies "gather" and "scatter", which only degrid */
 
 /* In builds with CUDA. */
-extern const msi_strategy_ops msi_wproj_cuda_ops;         /* of "window" */
-extern const msi_strategy_ops msi_wproj_cuda_image_ops;   /* of "tile", which only grids */
-extern const msi_strategy_ops msi_wproj_cuda_predict_ops; /* of "gather" and "scatter" */
+extern const msi_strategy_ops msi_wproj_cuda_ops;         /* strategy "window" */
+extern const msi_strategy_ops msi_wproj_cuda_image_ops;   /* strategy "tile", which only grids */
+extern const msi_strategy_ops msi_wproj_cuda_predict_ops; /* strategies "gather" and "scatter" */
 
 #ifdef __cplusplus
 }

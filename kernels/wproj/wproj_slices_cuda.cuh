@@ -31,7 +31,7 @@ namespace {
  */
 struct box_view {
     int32_t nu, nv, n_image;
-    int32_t first_u, first_v; /* of the box's first cell: element */
+    int32_t first_u, first_v; /* element of the box's first cell: element */
     int32_t grid_nu, grid_nv;
     int32_t grid_u, grid_v; /* and cell of the padded grid */
 };
@@ -155,7 +155,7 @@ template <typename T> class slices : protected store_batches<T> {
     buffer d_box, d_grid, d_along;
     fft_plan fft;
 
-    /* enter - make the plan's device the current one, with a stream from the first call on. Returns: 0, MSI_EGPU */
+    /* enter - make the plan's device the current one, with a stream that the first call makes. Returns: 0, MSI_EGPU */
     int enter()
     {
         MSI_TRY(base::on.begin(device));

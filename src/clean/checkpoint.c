@@ -28,12 +28,12 @@ typedef struct file_header {
     char magic[8];
     uint32_t version, order;
     uint64_t options, sets;
-    uint64_t checksum; /* of the members above */
+    uint64_t checksum; /* checksum of the members above */
 } file_header;
 
 typedef struct section_header {
     int64_t kind, index, bytes;
-    uint64_t checksum; /* of the members above and the data, continued from the previous section's */
+    uint64_t checksum; /* checksum of the members above and the data, continued from the previous section's */
 } section_header;
 
 /* ---- The file: writing ---- */
@@ -157,13 +157,13 @@ int msi_checkpoint_keep(const char *path, char *kept, size_t size)
 
 typedef struct section {
     section_header head;
-    int64_t offset;  /* of the data */
+    int64_t offset;  /* offset of the data */
     uint64_t before; /* the checksum before it */
 } section;
 
 struct msi_checkpoint {
     int fd;
-    int64_t size; /* of the file */
+    int64_t size; /* size of the file */
     section *s;   /* [n_section], space for capacity */
     int64_t n_section, capacity;
     char *path, *chunk;

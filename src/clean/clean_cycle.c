@@ -35,7 +35,7 @@ static const double NEAR = 1.1, ROUNDING = 1 + 1e-6;
 static const double IDLE = 0.99;
 enum { MOST_IDLE = 3, MOST_BACK = 4 };
 
-/* Return 1 if cleaning ends at the group's threshold, 0 if the threshold is that of -auto-mask. */
+/* Return 1 if cleaning ends at the group's threshold, 0 if the threshold comes from -auto-mask. */
 static int clean_is_final(const msi_clean_group *g, const msi_clean_options *o)
 {
     return g->in_mask || !(o->auto_mask > 0);
@@ -281,7 +281,7 @@ typedef struct cycles {
     msi_clean_field *field;
     const msi_clean_cycle_spec *spec;
     const msi_clean_options *options;
-    double minor_s, major_s; /* of this cycle */
+    double minor_s, major_s; /* times of this cycle */
     double rms_least;        /* the lowest local noise of the user's image */
 } cycles;
 
@@ -491,7 +491,7 @@ static int record_scales(const cycles *k, const msi_clean_group *g, msi_clean_st
     return MSI_OK;
 }
 
-/* Record the last cycle of a group once. Peak and noise are those of the exact residual after it. */
+/* Record the last cycle of a group once. Peak and noise belong to the exact residual after it. */
 static int record_cycle(const cycles *k, msi_clean_group *g, double peak)
 {
     if (!k->spec->history || !g->cleaner || g->n_recorded > g->n_major) return MSI_OK;
@@ -554,7 +554,7 @@ static int end_without_residual(const cycles *k)
         MSI_TRY(record_cycle(k, g, g->peak));
         if (g->sources) MSI_TRY(msi_source_list_keep(g->sources->list));
     }
-    msi_log_info("%s%sthe residual is that of the minor iterations (-skip-final-iteration)", spec->label,
+    msi_log_info("%s%sthe residual comes from the minor iterations (-skip-final-iteration)", spec->label,
                  *spec->label ? ": " : "");
     return spec->first && f->group[0].n_major == 1 ? spec->first(spec->user) : MSI_OK;
 }
@@ -586,7 +586,7 @@ static int refine_accuracy(const cycles *k)
     const double needed = accuracy_needed(k), best = fmax(single ? FINEST_FP32 : FINEST_FP64, MARGIN * needed);
     if (!f->spec.accuracy_follows || f->cannot_refine || needed >= f->accuracy || best >= f->accuracy) return MSI_OK;
     const int rc = msi_clean_field_refine(f, best);
-    if (!rc) msi_log_info("accuracy: %.1e from now on, for a residual of %.1e of the first peak", best, 10 * needed);
+    if (!rc) msi_log_info("accuracy: now %.1e, for a residual of %.1e of the first peak", best, 10 * needed);
     if (!rc || f->spec.samples->ranks->size > 1 || (rc != MSI_ERANGE && rc != MSI_ENOMEM)) return rc;
     f->cannot_refine = 1;
     msi_log_warning("accuracy: %.1e is kept, although the residual needs %.1e: %s", f->accuracy, best, msi_error_get());

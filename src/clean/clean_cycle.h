@@ -35,7 +35,7 @@ int msi_clean_cycles_run(msi_clean_field *field, const msi_clean_cycle_spec *spe
 /*
  * msi_clean_judge - judge a group whose residual is exact.
  * Given:    peak  of the residual, Jy/beam, with its sign; NaN if there is none
- * Given and returned: group  noise and threshold are those of this residual; stop is set if cleaning ends
+ * Given and returned: group  noise and threshold are set from this residual; stop is set if cleaning ends
  * Returns:  1 if the last cycle made the residual worse and must be undone, otherwise 0
  */
 int msi_clean_judge(msi_clean_group *group, const msi_clean_options *options, double peak);

@@ -18,9 +18,9 @@
 
 /* The input of a field. Everything is borrowed. */
 typedef struct msi_clean_field_spec {
-    const msi_clean_options *options; /* of deconvolution */
+    const msi_clean_options *options; /* options of deconvolution */
     msi_image_geometry geometry;
-    double accuracy;      /* of residuals at the start */
+    double accuracy;      /* accuracy of residuals at the start */
     int accuracy_follows; /* deep residuals are made with a better accuracy */
     int n_thread;
     int grid_x, grid_y;         /* cells, each with a separate PSF */
@@ -30,10 +30,10 @@ typedef struct msi_clean_field_spec {
     const msi_plane *planes; /* [n_pol] */
     unsigned searched;       /* bits of the planes that are searched if they are joined; 0: all */
     const double *freq_hz;   /* [n_channel] */
-    /* NULL: none. With Taylor terms the samples have one channel, first. The images of the field are those of the terms,
+    /* NULL: none. With Taylor terms the samples have one channel, first. The images of the field are the terms,
      * n_channel of them, and the cleaned channels are the nodes. */
     const msi_clean_taylor *taylor;
-    /* Fitted spectra are those of true flux, which the images see like this; NULL: those of the images. */
+    /* Fitted spectra describe true flux, which the images see like this; NULL: they describe the images. */
     const msi_clean_sight *sight;
     int n_parallel; /* channels whose gridders may work at the same time, each on its own device; 0: 1 */
 } msi_clean_field_spec;
@@ -48,8 +48,8 @@ typedef struct msi_clean_group {
                                               at the start of a cycle, restored if the cycle is undone */
     /* [n_channel][polarisations] views; NULL if the imaged channels are cleaned directly */
     msi_planes *part_residual, *part_model;
-    msi_auto_mask *auto_mask;            /* of -auto-multithresh; NULL: none */
-    msi_clean_sources *sources;          /* of -save-source-list, if the group has Stokes I; NULL: none */
+    msi_auto_mask *auto_mask;            /* mask of -auto-multithresh; NULL: none */
+    msi_clean_sources *sources;          /* sources of -save-source-list, if the group has Stokes I; NULL: none */
     const char *stop;                    /* why it stopped; NULL: cleaning continues */
     char stop_text[MSI_CLEAN_STOP_TEXT]; /* storage of stop after a checkpoint was loaded */
     int in_mask;                         /* -auto-mask is reached: components are found only where there are some */
@@ -58,28 +58,28 @@ typedef struct msi_clean_group {
     double noise, threshold, peak;       /* Jy/beam, of the last measurement; peak with its sign */
     double peak_before, noise_before;    /* at the start of the last cycle */
     double first_peak;                   /* at the start of cleaning */
-    double dirty_peak, dirty_noise;      /* of the dirty image: a checkpoint recognises its data by these */
-    double best_peak;                    /* the lowest of this phase */
-    int at_threshold;                    /* minor iterations of the last cycle ended at the threshold, not by -mgain */
-    int n_back, n_idle;                  /* undone and idle cycles in a row */
+    double dirty_peak, dirty_noise; /* peak and noise of the dirty image: a checkpoint recognises its data by these */
+    double best_peak;               /* the lowest of this phase */
+    int at_threshold;               /* minor iterations of the last cycle ended at the threshold, not by -mgain */
+    int n_back, n_idle;             /* undone and idle cycles in a row */
     int64_t n_minor;
     int n_major, n_logged; /* cycles made, and cycles logged */
     int n_recorded;        /* steps of cycles in the history, the start included */
     double flux_jy, flux_before;
-    msi_clean_report report; /* of the minor iterations of the last cycle */
+    msi_clean_report report; /* report of the minor iterations of the last cycle */
 } msi_clean_group;
 
 typedef struct msi_clean_field {
     msi_clean_field_spec spec;
-    double accuracy;   /* of the residuals: that of spec, or a better one that a deep residual needed */
+    double accuracy;   /* accuracy of the residuals: that of spec, or a better one that a deep residual needed */
     int cannot_refine; /* a better accuracy could not be planned */
     double edge_level; /* the largest modulus of all PSFs near their edges; 0: unknown */
     int n_cleaned;     /* channels that are cleaned: n_channel, or -deconvolution-channels means of those */
     int by_pol;        /* planes are [n_pol][n_channel], for groups of several channels and one polarisation; otherwise
                       [n_channel][n_pol] */
-    msi_planes *residual, *model;                   /* of the imaged channels */
-    msi_planes *cleaned_residual, *cleaned_model;   /* of the cleaned channels; NULL if they are the imaged ones */
-    msi_planes *before;                             /* of the cleaned channels */
+    msi_planes *residual, *model;                 /* planes of the imaged channels */
+    msi_planes *cleaned_residual, *cleaned_model; /* planes of the cleaned channels; NULL if they are the imaged ones */
+    msi_planes *before;                           /* state before the cycle, for undoing it, of the cleaned channels */
     msi_planes **channel_residual, **channel_model; /* [n_channel] views for the gridders; by_pol: [n_parallel] buffers
                                                        to which planes are copied */
     void *first_residual;     /* [planes of residual] pixels after the first cycle; NULL: not stored */

@@ -15,11 +15,12 @@ typedef struct msi_clean_step {
     int64_t major;              /* cycles made, this one included; 0: the start */
     int64_t minor;              /* iterations of all cycles so far */
     double scale_pixel;         /* width of the scale; 0: points; NaN: none */
-    double peak_jy, noise_jy;   /* of the exact residual after the cycle, Jy/beam; the peak is NaN in all but the last
+    double peak_jy,
+        noise_jy; /* peak and noise of the exact residual after the cycle, Jy/beam; the peak is NaN in all but the last
                                   step of a cycle */
-    double flux_jy;             /* of the model, without that of a model with which the run began */
-    double seconds;             /* since the deconvolution began */
-    char stop[MSI_CLEAN_WORD];  /* why minor iterations ended; "": not the last step of the cycle */
+    double flux_jy;            /* flux of the model, without that of a model with which the run began */
+    double seconds;            /* since the deconvolution began */
+    char stop[MSI_CLEAN_WORD]; /* why minor iterations ended; "": not the last step of the cycle */
 } msi_clean_step;
 
 typedef struct msi_clean_history {

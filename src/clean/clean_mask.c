@@ -35,7 +35,7 @@ typedef struct resampling {
     const msi_sky_wcs *to;
     const msi_image_geometry *geometry;
     uint8_t *mask;
-    uint16_t *scales;              /* of the image's pixels instead of mask; NULL: not wanted */
+    uint16_t *scales;              /* scales of the image's pixels instead of mask; NULL: not wanted */
     int64_t n_beyond, n_unknown;   /* image pixels outside the mask; mask pixels without a value, or a wrong one */
     int64_t beyond[2], unknown[2]; /* the first pixel of each kind */
 } resampling;

@@ -16,7 +16,7 @@ typedef struct msi_clean_mask {
 /* The images to which a mask is resampled. */
 typedef struct msi_mask_target {
     const msi_image_geometry *geometry;
-    double ra_rad, dec_rad; /* of the centre */
+    double ra_rad, dec_rad; /* direction of the centre */
     const char *frame;      /* J2000 .. */
     int64_t n_channel;      /* output channels */
 } msi_mask_target;

@@ -12,8 +12,8 @@ enum { DONE, RELEASE, REFINE, PSF, SOURCE_PSF, DIRTY, RESIDUAL };
 
 typedef struct request {
     int64_t kind, channel;
-    double accuracy; /* of REFINE */
-    int64_t x, y;    /* of SOURCE_PSF */
+    double accuracy; /* accuracy of REFINE */
+    int64_t x, y;    /* pixel of SOURCE_PSF */
 } request;
 
 /* The planes of an image: the caller's on rank 0, the rank's own on the others. */

@@ -22,14 +22,14 @@ typedef struct msi_clean_samples {
     msi_gridder **gridder;      /* [n_channel][n_part] of this rank, weighted, made with spec.residual; borrowed */
     int n_part;                 /* fields of a mosaic, otherwise 1 */
     msi_mosaic_channel *mosaic; /* [n_channel] residuals are made by fields; NULL: no mosaic */
-    const msi_gridder_spec *of_whole; /* of a gridder of the whole image of a mosaic */
+    const msi_gridder_spec *of_whole; /* specification of a gridder of the whole image of a mosaic */
     const msi_gridder *whole;         /* such a gridder, without samples */
     msi_facet_channel *facets;        /* [n_channel] residuals are made by facets; NULL: whole images */
     msi_pb_channel *beam; /* [n_channel] models are seen through the primary beam; NULL: they are apparent */
     int64_t n_channel;    /* output channels of the run */
     int n_plane;          /* planes of each channel */
     int n_term;           /* Taylor terms of each plane, of a single channel; 0: none */
-    double reference_hz;  /* of the terms */
+    double reference_hz;  /* reference frequency of the terms */
     msi_image_geometry geometry;
     /* Over all ranks, [n_channel][n_plane]: sums of weights, with and without density weights, the largest weight, and
      * the number of samples with a weight. */
@@ -60,7 +60,7 @@ int msi_clean_samples_planes(const msi_clean_samples *samples, int64_t channel, 
  * an output channel on all ranks; called by rank 0. The images of the ranks are averaged by weight, in the order of
  * ranks.
  * Given:   model  unchanged; NULL: nothing is subtracted. With Taylor terms planes are [n_plane][n_term], and PSFs are of
- *                 the first powers, as many as psf has planes
+ *                 the first powers, one for each plane of psf
  * Returns: as those, or the code of a rank that failed
  * Notes:   with several ranks make one channel after the other; with one rank, threads may make channels in parallel.
  */

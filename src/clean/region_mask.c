@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A region file is read in these steps:
- *   1. The text is that of the file, or the argument itself. It is CASA's if it has "[[" or begins with #CRTF.
+ *   1. The text comes from the file, or is the argument itself. It is CASA's if it has "[[" or begins with #CRTF.
  *   2. Each command becomes a region: an ellipse, box, annulus or polygon with a centre in pixels or on the sky.
  *   3. The pixels around each region are tested.
  */
@@ -34,10 +34,11 @@ typedef struct region {
     shape shape;
     int exclude, on_sky;
     double at[2];            /* centre, 0-based pixels, unless on_sky */
-    vector east, north, out; /* of a centre on the sky */
+    vector east, north, out; /* unit vectors of a centre on the sky */
     double a, b;             /* half widths along and across the angle, or inner and outer radius; pixels or rad */
-    double cosine, sine;     /* of the angle from the axis of x, or from west, through the axis of y, or north */
-    int64_t first, n_vertex; /* of a polygon */
+    double cosine,
+        sine; /* cosine and sine of the angle from the axis of x, or from west, through the axis of y, or north */
+    int64_t first, n_vertex; /* vertices of a polygon */
 } region;
 
 /* A position or length as read: a number of pixels or of radians. */
@@ -263,7 +264,7 @@ static int set_centre(const reading *r, region *to, int in_pixels)
     return MSI_OK;
 }
 
-/* Read two lengths, from argument i on; the second may be the first again. */
+/* Read two lengths, beginning with argument i; the second may be the first again. */
 static int read_lengths(const reading *r, int i, int k, region *to)
 {
     quantity a, b;

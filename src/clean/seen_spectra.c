@@ -25,7 +25,7 @@ typedef struct models {
     int n_model, n_part; /* planes */
     msi_planes *model, *part;
     msi_precision precision;
-    int64_t n_pixel, first, n; /* of a plane; of the band */
+    int64_t n_pixel, first, n; /* pixels of a plane; range of the band */
     void *pixel;               /* [n_model][most pixels of a band] */
     void *of_part;             /* [n_part][most pixels of a band] */
     int64_t most;

@@ -50,7 +50,7 @@ int msi_source_list_load(msi_source_list *l, const void *from, int64_t bytes);
 /* The coordinates and spectra of the sources. */
 typedef struct msi_source_sky {
     const msi_image_geometry *geometry;
-    double ra_rad, dec_rad; /* of the image's centre */
+    double ra_rad, dec_rad; /* direction of the image's centre */
     const char *frame;      /* J2000 .. */
     const double *scale;    /* [n_scale] full widths in pixels; the first is 0 */
     int n_scale;
@@ -81,7 +81,7 @@ int msi_source_list_write(msi_publish *p, int i, const msi_source_list *l, const
 
 /* The shape of the components. */
 typedef struct msi_clean_sources_spec {
-    int n_channel, n_pol; /* of the cleaner */
+    int n_channel, n_pol; /* numbers of channels and polarisations of the cleaner */
     int pol;              /* the polarisation whose values are kept */
     msi_precision precision;
 } msi_clean_sources_spec;

@@ -166,7 +166,7 @@ void msi_convert_options_help(void)
          "without the set.\n");
     for (int i = 0; i < N_ROW; i++) msi_help_print_option(stdout, option_at(i));
     puts("\nAveraging sums the weights, and flags samples without a positive finite weight; u, v, w, exposure\n"
-         "and time are those of the averaged samples. If there are several inputs, equal antennas, fields\n"
+         "and time come from the averaged samples. If there are several inputs, equal antennas, fields\n"
          "and spectral windows become one.\n"
          "\nExamples:\n"
          "  msimage-convert -average-time 8s -average-channels 4 large.ms small.ms\n"

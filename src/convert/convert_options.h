@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The command line of msimage-convert. Many of its options are those of msimage. */
+/* The command line of msimage-convert. It shares many options with msimage. */
 #ifndef MSI_SRC_CONVERT_OPTIONS_H
 #define MSI_SRC_CONVERT_OPTIONS_H
 

@@ -98,7 +98,7 @@ typedef struct stream {
 /* The state of a conversion. */
 typedef struct conversion {
     const msi_sets_job *job;
-    double ra_rad, dec_rad; /* of -shift */
+    double ra_rad, dec_rad; /* direction of -shift */
     msi_ms_reader *reader;
     msi_reader_pool *readers; /* reader processes; NULL: this process reads */
     msi_ms_reader *from;      /* gives the blocks; it is `reader`, unless readers open the sets again for an export */

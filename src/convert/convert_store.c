@@ -56,7 +56,7 @@ int msi_convert_store_check(const msi_convert_options *o)
 /* The state of a conversion. */
 typedef struct conversion {
     const msi_store_job *job;
-    const char *path;         /* of the set */
+    const char *path;         /* path of the set */
     char real_path[PATH_MAX]; /* the same as an absolute path */
     uint64_t state;
     msi_ms_selection selection;

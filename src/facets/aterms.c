@@ -23,7 +23,7 @@ enum { HERE, EAST, WEST, NORTH, SOUTH, N_PLACE };
 /* A time of a term. */
 typedef struct time_step {
     double time_s;
-    int screen; /* of all */
+    int screen; /* number among all screens */
     int64_t index;
 } time_step;
 
@@ -249,7 +249,7 @@ static const time_step *step_at(const aterm *t, double time_s)
 /* A screen at a direction and time. */
 typedef struct lookup {
     const msi_fits_screen *screen;
-    const double (*pixel)[2]; /* of place k at k * stride */
+    const double (*pixel)[2]; /* place k is at k * stride */
     int stride;
     int64_t time;
     double reach;

@@ -15,7 +15,7 @@ typedef struct msi_facet_task {
     int facet;
     int only_beam;         /* gains without solutions */
     double l, m;           /* centre */
-    msi_gridder_spec spec; /* of the facet's box and n_image planes */
+    msi_gridder_spec spec; /* specification of the facet's box and n_image planes */
 } msi_facet_task;
 
 /* Seconds of a device's calls: gains of facets, their samples, and their gridders. */
@@ -28,7 +28,7 @@ typedef struct msi_facet_devices msi_facet_devices;
 /* The planes of images and models. */
 typedef struct msi_facet_terms {
     int n_image, n_term; /* n_term 1: no Taylor terms */
-    double reference_hz; /* of the terms */
+    double reference_hz; /* reference frequency of the terms */
 } msi_facet_terms;
 
 /*
@@ -48,7 +48,7 @@ int msi_facet_devices_open(msi_facet_devices **out, msi_gridder *gridder, const 
 int msi_facet_devices_n(const msi_facet_devices *d);
 
 /* msi_facet_devices_may_stay - return whether the samples may stay on the GPUs between calls: most of the memory is
- * free. msi_facet_devices_no_model - images are those of the samples again. */
+ * free. msi_facet_devices_no_model - image the samples without a model again. */
 int msi_facet_devices_may_stay(const msi_facet_devices *d);
 void msi_facet_devices_no_model(msi_facet_devices *d);
 

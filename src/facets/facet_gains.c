@@ -37,7 +37,7 @@ struct msi_facet_gains {
     uint8_t **kind;      /* [n_set] [antennas] class of the beam's model */
     double (*lmn)[3];    /* [n_facet] directions of the facets */
     msi_aterms *aterms;  /* NULL: none */
-    msi_aterm_view look; /* of the facets */
+    msi_aterm_view look; /* view of the facets */
     double (*offset)[2]; /* [n_facet] l and m from the facet's direction to the middle of its box */
     int64_t n_facet;
     int32_t **direction; /* [n_file] [tables][n_facet] */
@@ -454,7 +454,7 @@ int64_t msi_facet_gains_n_antenna(const msi_facet_gains *g, int64_t slot)
 /* A place between two solutions of an axis, or at one. */
 typedef struct place {
     int64_t low, high;
-    double part; /* of high */
+    double part; /* weight of high */
 } place;
 
 static place find_place(const double *value, int64_t n, double at, int is_linear)
@@ -557,7 +557,7 @@ static void apply_table(const msi_facet_gains *g, const msi_solution_table *t, c
 {
     const int n = (int)g->form;
     for (int e = 0; e < n; e++) {
-        /* Elements of a full matrix are XX, XY, YX, YY; two polarisations are those of its diagonal. */
+        /* Elements of a full matrix are XX, XY, YX, YY; two polarisations are its diagonal. */
         const int pol = t->n_pol == 1 ? 0 : t->n_pol == n ? e : e / 2;
         const int rotates = t->kind == MSI_SOLUTION_ROTATION || t->kind == MSI_SOLUTION_ROTATION_MEASURE;
         if (rotates && e) break;

@@ -103,7 +103,7 @@ typedef struct slot_gains {
     int64_t slot, n_allocated; /* slot -1: none yet */
     msi_c64 *jones;            /* [antennas][n_chan][form] */
     double (*slope)[2];        /* [antennas][n_chan] of phases by l and m; NULL: they are constant in a facet */
-    double shift[3][3];        /* of sources: l, m, n, its change by l, by m */
+    double shift[3][3];        /* l, m, n of sources, their change by l, by m */
 } slot_gains;
 
 static int use_slot(slot_gains *s, int64_t slot, const msi_vis_segment *g)
@@ -144,7 +144,7 @@ typedef struct facet_pass {
     msi_gain_form form;
     int facet, only_beam;           /* only_beam: gains without solutions */
     double l, m;                    /* its centre */
-    const msi_facet_source *source; /* the samples are those of a source of 1 Jy at the centre; NULL: the stored ones */
+    const msi_facet_source *source; /* the samples see a source of 1 Jy at the centre; NULL: the stored samples */
     void **model; /* [segments] visibilities to subtract, shaped as those of the segment; NULL: none */
     struct msi_facet_devices *devices; /* the samples on GPUs; NULL: they are made here */
     int device;                        /* the number of the one to use */

@@ -49,21 +49,21 @@ typedef struct msi_facet_work {
     const msi_facets *facets;
     const msi_facet_gains *gains; /* NULL: none */
     msi_facet_planes planes;
-    msi_gridder_spec spec; /* of the whole image, n_image planes */
+    msi_gridder_spec spec; /* specification of the whole image, n_image planes */
     int n_term;            /* Taylor terms: images and models have n_term planes for each of n_image; 0: 1 */
-    double reference_hz;   /* of the terms */
+    double reference_hz;   /* reference frequency of the terms */
 } msi_facet_work;
 
 /* An output channel: its samples, and results that are kept between calls. */
 typedef struct msi_facet_channel {
     const msi_facet_work *work;
-    msi_gridder *gridder; /* of the whole image, n_stored planes, tagged if there are gains; borrowed */
-    double accuracy;      /* of facets; 0: that of work->spec */
+    msi_gridder *gridder; /* gridder of the whole image, n_stored planes, tagged if there are gains; borrowed */
+    double accuracy;      /* accuracy of facets; 0: that of work->spec */
     double *total;        /* [n_image] sums of weights; NULL: responses are not known yet */
     double *beam;         /* as correction, of the beam alone; NULL: there is none */
     double *correction;   /* [facets][2 n_term - 1][n_image][n_image] C of each power */
     double *moment;       /* [2 n_term - 1] sums of weights of plane 0 times powers of x; over their first in the end */
-    msi_gridder_report report;         /* of the last facet, with the times of all */
+    msi_gridder_report report;         /* report of the last facet, with the times of all */
     struct msi_facet_devices *devices; /* the samples on GPUs, if they stayed there after the last call; NULL: none */
 } msi_facet_channel;
 

@@ -4,7 +4,7 @@
  * region file, or the Voronoi cells of directions: each pixel belongs to the direction at the smallest angle.
  *
  * Facets blend over the feather, a band along their common borders: there each pixel is a mean of the facets near it,
- * with weights that sum to 1. The facets of a grid overlap so far that their weights are those of an interpolation.
+ * with weights that sum to 1. The facets of a grid overlap so far that their weights interpolate between them.
  */
 #ifndef MSI_FACET_REGIONS_H
 #define MSI_FACET_REGIONS_H
@@ -32,7 +32,7 @@ typedef struct msi_facets {
 typedef struct msi_facet_target {
     msi_image_geometry geometry;
     double ra_rad, dec_rad; /* its centre */
-    const char *frame;      /* of the centre: J2000, ICRS .. */
+    const char *frame;      /* frame of the centre: J2000, ICRS .. */
     double feather_pixel;   /* width of the feather; negative: 1 % of the image */
 } msi_facet_target;
 

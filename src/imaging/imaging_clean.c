@@ -199,7 +199,7 @@ static double find_beam_pixel(const msi_cleaning *k)
     return 3;
 }
 
-/* Make the PSFs of all powers of Taylor terms, and write them; the beam is that of power 0. */
+/* Make the PSFs of all powers of Taylor terms, and write them; power 0 gives the beam. */
 static int make_powers(msi_cleaning *k, msi_planes *psf)
 {
     msi_imaging_run *r = k->run;
@@ -267,7 +267,7 @@ static int make_dirty(msi_cleaning *k)
 }
 
 /* Load the models of a checkpoint or of an earlier run, if there are any, and make their residuals. Returned: *resumed
- * 1: they are those of a checkpoint */
+ * 1: they come from a checkpoint */
 static int begin_models(msi_cleaning *k, int *resumed)
 {
     MSI_TRY(msi_imaging_checkpoint_load(k->run, &k->field, k->first, &k->history, resumed));

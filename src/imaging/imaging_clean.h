@@ -35,7 +35,7 @@ typedef struct msi_cleaning_band {
     msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES];
     msi_fits_clean clean[MSI_MAX_PLANES];
     int has_beam;
-    msi_beam beam; /* of the mean PSF */
+    msi_beam beam; /* beam of the mean PSF */
 } msi_cleaning_band;
 
 /* The cleaning of an interval, or of every n-th field of it. The present field has the output channels [first, first + field.spec.n_channel). */
@@ -46,23 +46,23 @@ typedef struct msi_cleaning {
     msi_clean_field field;
     int64_t first;
     double principal_peak_jy; /* with Taylor terms: the largest value of the principal solution of Stokes I, term 0 */
-    msi_clean_sight sight;    /* of fitted spectra, if the field's refers to it */
+    msi_clean_sight sight;    /* response of fitted spectra, if the field's refers to it */
     float *forced;            /* [terms - 1] images of -force-spectrum; NULL: none */
     msi_clean_taylor taylor;  /* nodes of Taylor terms; the channels of the field are then the terms of channel first */
     double *freq_hz;          /* [field.spec.n_channel] */
     msi_beam *beam;           /* [field.spec.n_channel] */
-    double sidelobe;          /* of the first PSF */
+    double sidelobe;          /* largest sidelobe of the first PSF */
     msi_imaging_weight (*weight)[MSI_GRIDDER_MAX_PLANES]; /* [field.spec.n_channel] */
     int has_first_residual;
-    double dirty_peak_jy; /* of all dirty images written; 0: none */
+    double dirty_peak_jy; /* peak of all dirty images written; 0: none */
     /* [field.spec.n_channel] peak of the residual and flux of the model */
     double (*peak_jy)[MSI_MAX_PLANES], (*flux_jy)[MSI_MAX_PLANES];
 
     msi_fits_clean clean[MSI_MAX_PLANES]; /* results of the field */
     msi_planes_shape shape;
-    msi_clean_history history; /* of the field */
+    msi_clean_history history; /* history of the field */
     double checkpoint_at_s;    /* when the last checkpoint was written */
-    int n_thread;              /* of the CPU */
+    int n_thread;              /* threads of the CPU */
 } msi_cleaning;
 
 /* msi_cleaning_has_mfs - return 1 if there are also images of all channels together. */

@@ -270,7 +270,7 @@ static int find_terms(const void *cleaner, const double *value, double *term)
     return MSI_OK;
 }
 
-/* How terms of sources are found where spectra are those of true flux. */
+/* How terms of sources are found if spectra describe true flux. */
 typedef struct seen_terms {
     const msi_clean_field *field;
     const msi_cleaner *cleaner;
@@ -398,7 +398,7 @@ typedef struct index_map {
     const msi_clean_field *field;
     const msi_clean_group *group;
     int intensity;             /* the number of Stokes I among the planes of the field */
-    int n_channel, n_pol, pol; /* of the group's planes; the number of Stokes I among n_pol */
+    int n_channel, n_pol, pol; /* numbers of the group's planes; the number of Stokes I among n_pol */
     double weight[MSI_CLEAN_MAX_PLANE];
     int64_t n_pixel, n; /* all pixels; pixels with a value */
     void *plane;        /* [n_pixel] of a channel */
@@ -547,7 +547,7 @@ static int find_index(msi_imaging_run *r, const msi_clean_field *f, int plane, c
 }
 
 /*
- * Write a map of d ln I / d ln frequency at the mean frequency, if one was planned. The slope is that of the spectrum
+ * Write a map of d ln I / d ln frequency at the mean frequency, if one was planned. It is the slope of the spectrum
  * fitted to the models of all channels convolved with the beam, without residuals. A pixel is NaN if the mean of that
  * model is below LEAST_SIGMA times the noise or its spectrum has no slope (index_of); all pixels are NaN without a
  * beam.
@@ -597,10 +597,10 @@ static int put_index(msi_cleaning *k)
 /* The restored terms. */
 typedef struct taylor_terms {
     int n_term, n_pol;
-    int plane;            /* of Stokes I, whose maps are written; -1: none */
+    int plane;            /* plane of Stokes I, whose maps are written; -1: none */
     double least, noise;  /* Jy/beam: maps have values where term 0 is above, if it is not corrected; the noise of the
                              residual */
-    double inverse[2][2]; /* of the Hessian */
+    double inverse[2][2]; /* inverse of the Hessian */
     msi_image term;       /* [n_term][n_pol] */
     msi_image covariance; /* 3 planes: of the corrected terms 0 and 1 of Stokes I at a noise of 1; empty: inverse */
 } taylor_terms;

@@ -353,7 +353,7 @@ const msi_fits_contour *msi_imaging_pb_contour(msi_imaging_run *r, int64_t chann
     return r->contour;
 }
 
-/* Give an image to the writer, which frees it. Its files are those of an image that it belongs to. Given: first  the
+/* Give an image to the writer, which frees it. Its files belong to another image. Given: first  the
  * number of its first plane among the run's */
 static int put_image(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_fits_kind kind, int first,
                      msi_image *image)

@@ -105,7 +105,7 @@ static int64_t density_bytes(const msi_options *o)
 static int64_t weighting_bytes(const msi_imaging_need *need)
 {
     const msi_options *o = need->options;
-    const int n_sum = need->n_plane > 1 ? 2 : 1; /* of the first plane; of samples that only others have */
+    const int n_sum = need->n_plane > 1 ? 2 : 1; /* sums of the first plane, and of samples that only others have */
     const int n_grid = n_sum + (o->weighting.rank_level >= 1); /* and limited factors */
     return o->weighting.mode != MSI_WEIGHT_NATURAL || o->weighting.taper.at_cells ? density_bytes(o) * n_grid : 0;
 }

@@ -13,7 +13,7 @@
 typedef struct msi_imaging_scan {
     int64_t n_row, n_sample;
     int64_t n_outside;                 /* samples outside the uv plane of the image; 0 in a bound */
-    double w_min_lambda, w_max_lambda; /* of |w| */
+    double w_min_lambda, w_max_lambda; /* range of |w| */
 } msi_imaging_scan;
 
 /* The input of a plan. */
@@ -23,7 +23,7 @@ typedef struct msi_imaging_need {
     const msi_plane *planes;    /* [n_plane] */
     int n_plane;                /* real planes of each output channel, without the PSF */
     const msi_output_channels *channels;
-    int64_t output_bytes; /* of the files */
+    int64_t output_bytes; /* size of the files */
     msi_imaging_scan scan;
 } msi_imaging_need;
 
@@ -39,11 +39,11 @@ typedef struct msi_imaging_plan {
     int64_t grid_budget_bytes;  /* memory limit of the grids of a channel */
     int64_t one_image_bytes;    /* images of one output channel */
     int64_t store_budget_bytes; /* memory limit of the stores */
-    int64_t psfs_bytes;         /* of memory for PSFs by place, more than there is: one PSF is used; 0: they fit */
+    int64_t psfs_bytes;         /* bytes of PSFs by place, if they exceed the memory: one PSF is used; 0: they fit */
     int n_pending;              /* images that may be written while others are computed */
     int n_hand;                 /* images of joined channels that are made ready for files at a time */
     double read_s, image_s;
-    msi_gridder_report gridder; /* of one output channel */
+    msi_gridder_report gridder; /* gridder of one output channel */
 } msi_imaging_plan;
 
 /* msi_imaging_scan_bound - bound the samples without reading them. The bound of |w| follows from the positions of the

@@ -28,15 +28,15 @@
 /* Facets of a run (imaging_facets.c). */
 typedef struct msi_imaging_facets {
     msi_facet_gains *gains; /* NULL: none */
-    msi_facets facets;      /* of the present interval, as the next ones */
+    msi_facets facets;      /* facets of the present interval, as the next ones */
     msi_pb_mean *seen;      /* [channels_out] the responses of channels, for spectra of true flux; NULL: not needed */
     msi_facet_work work;
     msi_facet_channel *channel; /* [channels_out] */
     double *weight;             /* [channels_out] sums of weights, for the mean of the channels */
-    float *response;            /* of the channel below, kept for its images; NULL: none yet */
+    float *response;            /* response of the channel below, kept for its images; NULL: none yet */
     int64_t response_channel;
     int64_t n_tag;
-    uint64_t *tag; /* of a batch of blocks */
+    uint64_t *tag; /* tags of a batch of blocks */
 } msi_imaging_facets;
 
 /* The primary beam of -grid-with-beam (imaging_pb.c). */
@@ -44,7 +44,7 @@ typedef struct msi_imaging_beam {
     msi_pb_work work;
     msi_pb_channel *channel; /* [channels_out] */
     int64_t n_tag;
-    uint64_t *tag; /* of a batch of blocks */
+    uint64_t *tag; /* tags of a batch of blocks */
 } msi_imaging_beam;
 
 /* The fields of a mosaic (imaging_mosaic.c). */
@@ -53,7 +53,7 @@ typedef struct msi_imaging_mosaic {
     msi_mosaic_channel *channel; /* [channels_out] */
     msi_conversion_turn *turn;   /* [n_turn] */
     int64_t n_turn;
-    msi_gridder_spec spec; /* of a gridder of the whole image */
+    msi_gridder_spec spec; /* specification of a gridder of the whole image */
     msi_gridder *whole;    /* without samples, for its planes */
     uint8_t *seen;         /* [ny][nx] 1: a channel sees the pixel */
 } msi_imaging_mosaic;
@@ -61,7 +61,7 @@ typedef struct msi_imaging_mosaic {
 enum { MSI_N_REASON = 9, MSI_N_STAGE = 4 };
 
 typedef struct msi_imaging_run {
-    const msi_options *options; /* of the run: &cube_options for a cube with the channels of the data */
+    const msi_options *options; /* options of the run: &cube_options for a cube with the channels of the data */
     msi_options cube_options;   /* a copy with their number; its pointers are borrowed */
     msi_channel_grid grid;      /* the planes of a cube in another frame; n 0: none */
     msi_ranks *ranks;           /* samples are distributed over its ranks; the first rank writes files */
@@ -79,7 +79,7 @@ typedef struct msi_imaging_run {
     msi_clean_mask mask;                     /* the user's, with that of the horizon; empty: none */
     uint16_t *scale_mask;                    /* [ny][nx] bits of the scales that are allowed; owned; NULL: none */
     int has_written_horizon;                 /* the file of -horizon-mask was written */
-    msi_clean_history history;               /* of all fields */
+    msi_clean_history history;               /* history of all fields */
     double checkpoint_at_s;                  /* when the last checkpoint was written */
     int has_checkpoint;                      /* this run has written or loaded one */
     int64_t n_kept;                          /* samples read and kept, over all intervals and channels */
@@ -87,7 +87,7 @@ typedef struct msi_imaging_run {
     int64_t n_used, n_dropped[MSI_N_REASON]; /* samples that gridders kept and that were dropped, on all ranks */
     double spent_s[MSI_N_STAGE];             /* opening, reading, weighting, images and files */
     msi_imaging_facets *facets;              /* NULL: images are made whole */
-    msi_imaging_beam *beam;                  /* of the present interval; NULL: models are apparent */
+    msi_imaging_beam *beam;                  /* beam of the present interval; NULL: models are apparent */
 
     /* The following members belong to the present interval. */
     int64_t interval;
@@ -100,13 +100,13 @@ typedef struct msi_imaging_run {
     msi_imaging_plan plan;
     msi_imaging_mosaic *mosaic; /* NULL: one gridder images a channel */
     msi_gridder **gridder;      /* [channels_out][fields of a mosaic, otherwise 1] NULL after its last use */
-    msi_density *density;       /* of all channels, or of one while its samples are weighted; otherwise NULL */
+    msi_density *density;       /* density of all channels, or of one while its samples are weighted; otherwise NULL */
     msi_sample_tally tally;     /* this and the following are over all ranks */
     msi_ms_dropped dropped;
     msi_pb_array *pb;            /* NULL without a primary beam, as the next two */
     msi_pb_mean *pb_mean;        /* [channels_out + 1] of each channel, and of all; empty until it is needed */
     double pb_s[2];              /* time spent on models, and on their images and corrections */
-    msi_fits_contour *contour;   /* of half power of the channel whose images were written last; NULL: none */
+    msi_fits_contour *contour;   /* contour of half power of the channel whose images were written last; NULL: none */
     double *pb_weight;           /* [channels_out] the sums of weights of the channels */
     int64_t n_loaded, n_outside; /* samples that the gridders kept; that they dropped */
 } msi_imaging_run;

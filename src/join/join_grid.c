@@ -79,7 +79,7 @@ static int choose_size(msi_join_grid *g, const msi_join_spec *spec, const msi_jo
             return msi_error_set(MSI_EINPUT, "%s: part of it is beyond the horizon of the mosaic: give -size",
                                  in[i].path);
     for (int k = 0; k < 2; k++) {
-        /* Inputs whose pixels are those of the mosaic end on whole pixels. */
+        /* Inputs on the pixel grid of the mosaic end on whole pixels. */
         const double half = ceil(far[k] - 1e-3);
         if (!(half < MOST_PIXELS / 2))
             return msi_error_set(MSI_EINPUT,

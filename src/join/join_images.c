@@ -233,7 +233,7 @@ static seen add_row(joining *j, const msi_join_input *in, const float *pixel, co
         if (!isfinite(response)) continue;
         is.has_value = 1;
         is.has_response |= response > 0;
-        /* The value and its noise are those of a pixel of the mosaic. */
+        /* The value and its noise refer to a pixel of the mosaic. */
         const double ratio = next ? pixel_ratio(p, next + (x - m->x0)) : 1;
         if (!(ratio > 0)) continue;
         const double flat = ratio * (j->spec->is_corrected ? v * response : v);

@@ -26,7 +26,7 @@ typedef struct msi_join_spec {
     int is_corrected;        /* images are divided by their responses already */
     const char *rms;         /* in their unit, separated by commas; "equal"; NULL: measured */
     double pblimit;          /* the mosaic ends where its response, sqrt(S / max S), is less */
-    int64_t nx, ny;          /* of the mosaic; 0: chosen */
+    int64_t nx, ny;          /* size of the mosaic; 0: chosen */
     double cell_rad;         /* 0: chosen */
     double centre_rad[2];    /* NaN: chosen */
     msi_join_beams beams;

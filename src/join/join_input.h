@@ -12,13 +12,13 @@ enum { MSI_JOIN_RADII = 4096 };
 
 typedef struct msi_join_input {
     const char *path;     /* borrowed */
-    char *pb_path;        /* owned; NULL: the beam is that of the model, or 1 */
+    char *pb_path;        /* owned; NULL: the beam comes from the model, or is 1 */
     msi_fits_view header; /* without pixels */
-    char frame[16];       /* of directions, as in Measurement Sets */
+    char frame[16];       /* frame of directions, as in Measurement Sets */
     double freq_hz, step_hz;
     int64_t n_plane, n_pb_plane;
     double pointing_deg[2], centre_deg[2];
-    int has_pointing; /* of the header; 0: it is the reference position */
+    int has_pointing; /* 1: the header has a pointing; 0: it is the reference position */
     /* At the reference position: size of a pixel along x and y; angle of the columns from north through east; and
      * whether rows and columns are at right angles, and not mirrored. */
     double cell_rad[2], column_rad;

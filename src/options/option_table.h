@@ -62,7 +62,7 @@ struct msi_option {
     msi_completion completion;
     const char *help; /* sentences; the shells show the first one */
     msi_option_reader *read;
-    size_t offset;    /* of the member of msi_options that `read` fills */
+    size_t offset;    /* offset of the member of msi_options that `read` fills */
     double low, high; /* range of a number, ends included; a flag stores `high` */
 };
 

@@ -182,7 +182,7 @@ static int is_like_path(const char *word)
 }
 
 /* Explain the first word after the options, if no file has this name and it looks like something else. Given:
- * words [n]  from it on; before  the word before it; NULL: none */
+ * words [n]  the word and those after it; before  the word before it; NULL: none */
 static int check_first_path(const char *const *words, int n, const char *before, const char *last_option)
 {
     const char *word = words[0];
@@ -264,7 +264,7 @@ static int read_peer_defaults(msi_options *options, const peer_words *p)
         const char *argument[] = {peer_defaults[i].argument};
         MSI_TRY(o->read(options, o, *argument ? 1 : 0, argument));
     }
-    /* WSClean's grid of weights is that of its padded image. */
+    /* WSClean's grid of weights belongs to its padded image. */
     if (p->peer == MSI_PEER_WSCLEAN && p->padding > 0) options->weighting.grid_padding = p->padding;
     return MSI_OK;
 }
@@ -597,10 +597,11 @@ int msi_options_read_aterms(msi_options *o)
     if ((o->pb.grid || (o->predict && o->pb.model && !o->facets.beam)) && !msi_options_has_facets(o) &&
         has_stations(o)) {
         if (o->pb.save_psf || o->pb.correct)
-            return msi_error_set(MSI_EUSAGE,
-                                 "-%s: it cannot be used with -grid-with-beam, as each station has its own beam; leave "
-                                 "one of them out",
-                                 o->pb.save_psf ? "save-psf-pb" : "pbcor");
+            return msi_error_set(
+                MSI_EUSAGE,
+                "-%s: it cannot be used with -grid-with-beam, because each station has its own beam; leave "
+                "one of them out",
+                o->pb.save_psf ? "save-psf-pb" : "pbcor");
         msi_log_info("%s: each station has its own beam, which is an a-term",
                      o->pb.grid ? "-grid-with-beam" : "-predict -pb");
         o->facets.aterms = MSI_ATERMS_BEAM;

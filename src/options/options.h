@@ -36,7 +36,7 @@ typedef struct msi_clean_options {
     double threshold_jy;              /* 0: none */
     double auto_threshold, auto_mask; /* in sigma; 0: none */
     int no_negative, stop_negative;
-    double border_percent; /* of the image's width and height, on each side */
+    double border_percent; /* percentage of the image's width and height, on each side */
     int64_t psf_grid[2];   /* cells of the image, across and up, each with a separate PSF; 0: one */
 
     int local_rms;
@@ -183,7 +183,7 @@ typedef struct msi_options {
     int64_t intervals_out;         /* >= 1 */
     int shift_set;
     double shift_ra_rad, shift_dec_rad; /* 0 <= ra < 2 pi, |dec| <= pi/2; not used with shift_is_field */
-    int shift_is_field;                 /* the centre is that of field shift_field of the first set */
+    int shift_is_field;                 /* the centre is the phase centre of field shift_field of the first set */
     int64_t shift_field;
 
     msi_weighting weighting; /* robust in [-10, 10], 0 unless Briggs; most_w_lambda is 0 */
@@ -191,7 +191,7 @@ typedef struct msi_options {
     int weight_given;
     int mf_weighting;      /* densities over all channels, not over each output channel */
     int bandwidth_taper;   /* Briggs' densities are divided by CASA's rule; mf_weighting is 0 then */
-    double most_w_percent; /* of the largest |w| of an output channel; 0 or 100: no limit */
+    double most_w_percent; /* percentage of the largest |w| of an output channel; 0 or 100: no limit */
 
     msi_clean_options clean;
     const char *only_clean; /* the first given option of deconvolution except -niter; NULL: none */

@@ -79,7 +79,7 @@ static const msi_option loop_rows[] = {
      .use = MSI_USE_IMAGING,
      .arguments = "",
      .help = "Make no residual from the visibilities after the last minor iterations. The model is complete; residual "
-             "and restored image are those of the minor iterations.",
+             "and restored image come from the minor iterations.",
      .read = msi_read_flag,
      AT(clean.skip_final),
      .high = 1},
@@ -410,7 +410,7 @@ static const msi_option component_rows[] = {
      .arguments = "FRACTION",
      .fallback_words = "0.2; 0.05 with -multiscale-rule tclean",
      .help = "With -multiscale, fraction of a scale's peak to clean before another scale may be chosen. 1e-6 chooses a "
-             "scale for every component, as tclean does.",
+             "scale for every component, like tclean.",
      .read = msi_read_real,
      AT(clean.scale_gain),
      .low = 1e-6,
@@ -464,9 +464,9 @@ static const msi_option component_rows[] = {
      .use = MSI_USE_IMAGING,
      .arguments = "LIST",
      .fallback_words = "each polarisation by itself",
-     .help =
-         "With several polarisations in -pol, find components in these only, such as I; each has a value in every "
-         "polarisation. Several are searched as with -join-polarizations. The noise is that of these polarisations.",
+     .help = "With several polarisations in -pol, find components in these only, such as I; each has a value in every "
+             "polarisation. Several are searched as with -join-polarizations. The noise is measured in these "
+             "polarisations.",
      .read = msi_read_link_pol},
     {.name = "spectral-correction",
      .use = MSI_USE_IMAGING,

@@ -136,14 +136,15 @@ static const msi_option sample_rows[] = {
      AT(selection.interval_begin)},
     {.name = "even-timesteps",
      .arguments = "",
-     .help = "Only every second time step of each set, from step 0 on. With the image of -odd-timesteps it shows the "
+     .help = "Only every second time step of each set, beginning with step 0. With the image of -odd-timesteps it "
+             "shows the "
              "noise.",
      .read = msi_read_flag,
      AT(selection.steps),
      .high = MSI_MS_EVEN_STEPS},
     {.name = "odd-timesteps",
      .arguments = "",
-     .help = "Only every second time step of each set, from step 1 on.",
+     .help = "Only every second time step of each set, beginning with step 1.",
      .read = msi_read_flag,
      AT(selection.steps),
      .high = MSI_MS_ODD_STEPS},
@@ -243,7 +244,7 @@ static const msi_option weighting_rows[] = {
      .fallback = "natural",
      .choices = "natural|uniform|briggs|briggsbwtaper",
      .help = "Weighting of the samples; briggs takes a robustness from -10 to 10, such as briggs 0.5. briggsbwtaper is "
-             "CASA's rule for -channels-out: densities are those of each output channel, divided by the number of "
+             "CASA's rule for -channels-out: each output channel has its own densities, divided by the number of "
              "cells that a sample would cross in the whole band, so that channels have the resolution of an image of "
              "the band.",
      .read = msi_read_weight},

@@ -86,7 +86,7 @@ typedef struct parameter {
     const char *unused; /* REFUSED: such values, separated by | */
 } parameter;
 
-#define AWPROJECT "beams and their frequencies are those of -mosaic, w terms are exact"
+#define AWPROJECT "beams and their frequencies as for -mosaic, w terms are exact"
 #define CYCLES    "a major cycle ends at 1 - mgain of the peak; -mgain sets it"
 
 enum {
@@ -229,7 +229,7 @@ static const parameter parameters[] = {
     {"minpsffraction", ACCEPTED, CYCLES, NULL},
     {"maxpsffraction", ACCEPTED, CYCLES, NULL},
     {"fullsummary", ACCEPTED, "NAME-clean.csv has the whole record", NULL},
-    {"verbose", ACCEPTED, "the log is that of -verbose", NULL},
+    {"verbose", ACCEPTED, "the log is as with -verbose", NULL},
     {"fastnoise", ACCEPTED, "the noise is measured by the median of the residual", NULL},
     {"restart", ACCEPTED, "-resume continues from a checkpoint, -continue from models", NULL},
     {"parallel", ACCEPTED, "all cores are used; msimage-mp uses several hosts", NULL},
@@ -237,7 +237,7 @@ static const parameter parameters[] = {
     {"intent", REFUSED, "select the scans of an intent with scan, or -taql", ""},
     {"projection", REFUSED, "images are in the SIN projection; leave it out", "SIN"},
     {"startmodel", REFUSED, "CASA images are not read as models; export it to NAME-model.fits and give -continue", ""},
-    {"psfphasecenter", ACCEPTED, "the PSF of a mosaic is that of the samples of all fields", NULL},
+    {"psfphasecenter", ACCEPTED, "the PSF of a mosaic is made from the samples of all fields", NULL},
     {"vptable", REFUSED, "voltage patterns of CASA are not read; name the beam with -pb", ""},
     {"restoration", REFUSED, "the restored image is always written; leave it out", "True|1"},
     {"outlierfile", REFUSED, "one image is made in a run; include the source in it, or subtract it first with -predict",
@@ -623,7 +623,7 @@ static int put_taper(msi_words *w, const parser *p)
         const double number = strtod(v->item[i].text, &unit);
         while (*unit == ' ') unit++;
         const int is_wavelengths = strstr(unit, "lambda") != NULL || (!*unit && i < 2);
-        /* An angle of tclean is that of the image's Gaussian times pi / (4 ln 2). */
+        /* An angle of tclean is the angle of the image's Gaussian times pi / (4 ln 2). */
         const double factor = is_wavelengths || i == 2 ? 1 : 4 * log(2) / MSI_PI;
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.12g%s", i ? "," : "", factor * number,
                  *unit    ? unit

@@ -208,7 +208,7 @@ int64_t msi_pb_array_pointing(const msi_pb_array *a, int set, int field_id)
 /* What POINTING has of the fields. */
 typedef struct told_aims {
     int64_t n_known, n_unknown;  /* fields */
-    double farthest_rad;         /* of an aim from the phase centre */
+    double farthest_rad;         /* largest distance of an aim from the phase centre */
     double spread_rad;           /* the largest of a field */
     int far_field, spread_field; /* their rows of FIELD */
 } told_aims;
@@ -243,7 +243,7 @@ static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader, int by_t
 /* Say where the dishes point, if that is not where one would think. */
 static void tell_aims(const msi_pb_array *a, int by_table, const told_aims *told)
 {
-    static const double NOTED = 0.05; /* of the beam's width: 1 % of the power at half power */
+    static const double NOTED = 0.05; /* part of the beam's width: 1 % of the power at half power */
     const double amin = 60 * 180 / MSI_PI, widths = told->farthest_rad / a->width_rad;
     if (a->n_set && msi_pb_model_mount(a->set[0].model) == MSI_PB_FIXED) return;
     if (!by_table) {

@@ -18,7 +18,7 @@
 /* The horizon of a site at a time: unit vectors in the frame of directions. */
 typedef struct msi_pb_horizon {
     double zenith[3], north[3], east[3];
-    double weight; /* of the rows at this time */
+    double weight; /* weight of the rows at this time */
 } msi_pb_horizon;
 
 /* A set. */
@@ -27,7 +27,7 @@ typedef struct msi_pb_site {
     int n_class;  /* kinds of dishes, as the model tells them apart */
     double *pair; /* [n_class][n_class] share of the baselines of each pair of kinds, p <= q; sum 1 */
     int n_time;
-    msi_pb_horizon time[MSI_MS_TIME_BINS]; /* of the rows, by bins of sidereal time */
+    msi_pb_horizon time[MSI_MS_TIME_BINS]; /* times of the rows, by bins of sidereal time */
     double *counted;                       /* [n_class][n_class] weights of samples, if a kind is an antenna */
     int is_by_antenna;                     /* a kind is an antenna */
     int class_of_kind[MSI_MS_KINDS];       /* otherwise: kinds of msi_ms_block.pair */
@@ -43,7 +43,7 @@ typedef struct msi_pb_pointing {
     int set, field_id;
     double ra_rad, dec_rad; /* where the dishes point */
     double weight;
-    const msi_ms_beam_dir *beam; /* of stations; NULL: unknown. Borrowed */
+    const msi_ms_beam_dir *beam; /* beam directions of stations; NULL: unknown. Borrowed */
 } msi_pb_pointing;
 
 typedef struct msi_pb_array {
@@ -56,7 +56,7 @@ typedef struct msi_pb_array {
 
 /* The choices of beams. */
 typedef struct msi_pb_choice {
-    const char *word;    /* of -pb, not "off" */
+    const char *word;    /* value of -pb, not "off" */
     int is_differential; /* the response of LOFAR's stations is taken out for a direction, whatever the sets say */
     int by_table;        /* dishes point where POINTING says, not to the phase centre of their field */
     int is_quiet;        /* log nothing: the beams were chosen before */
@@ -112,8 +112,8 @@ typedef struct msi_pb_view {
 /* A time of a view. */
 typedef struct msi_pb_moment {
     msi_pb_horizon horizon;
-    double cos_up, sin_up; /* of the parallactic angle at the pointing */
-    msi_pb_aim aim;        /* of stations */
+    double cos_up, sin_up; /* cosine and sine of the parallactic angle at the pointing */
+    msi_pb_aim aim;        /* aim of stations */
 } msi_pb_moment;
 
 /*
@@ -135,7 +135,7 @@ msi_pb_moment msi_pb_view_under(const msi_pb_view *v, const msi_pb_horizon *hori
  * msi_pb_view_jones - compute the Jones matrix of a kind of dish. It may be called from several threads.
  * Given:    class_id  of the model (msi_pb_site.class_of_kind)
  *           lmn       direction from the image's centre
- *           in_feeds  1: the columns are those of the dish's own feeds, for images of single hands
+ *           in_feeds  1: the columns belong to the dish's own feeds, for images of single hands
  * Returned: out       beyond msi_pb_view_limit the continued formula, which need not be small
  */
 void msi_pb_view_jones(const msi_pb_view *v, const msi_pb_moment *when, int class_id, double freq_hz, const double *lmn,
@@ -151,7 +151,7 @@ double msi_pb_view_limit(const msi_pb_view *v, double freq_hz);
  * msi_pb_respond - compute the response of a baseline to a Stokes parameter of 1: V' = p V q^H.
  * Given:    stokes  0 to 3: I, Q, U, V
  * Returned: out     I, Q, U, V as the baseline sees them. An image responds with the real parts, as a baseline and its
- *                   conjugate are its samples; imaginary parts are those of unlike dishes
+ *                   conjugate are its samples; imaginary parts come from unlike dishes
  */
 void msi_pb_respond(msi_pb_jones p, msi_pb_jones q, int stokes, double complex out[4]);
 

@@ -5,7 +5,7 @@
  *     {"lband": {"patterns": {"cmd::default": ["$(stype)_$(corr)_$(reim).fits"], "ska": [..]},
  *                "define-stationtypes": {"cmd::default": "meerkat", "~ska[0-9]{3}": "ska"}}}
  *
- * The type of an antenna is that of its name, else of the first regular expression (~) that its name begins with, else
+ * An antenna has the type of its name, else of the first regular expression (~) that its name begins with, else
  * the default. Further blocks add patterns and rules.
  */
 #ifndef MSI_PB_CONFIG_H

@@ -35,7 +35,7 @@ typedef struct msi_pb_mean {
     struct msi_pb_disc {
         double l, m, n, cos_limit; /* direction from the image centre, in its frame */
     } * disc;
-    double weight;  /* of this mean in sums */
+    double weight;  /* weight of this mean in sums */
     int is_written; /* for the caller: its files are written */
 } msi_pb_mean;
 
@@ -111,8 +111,8 @@ typedef struct msi_pb_taylor {
 } msi_pb_taylor;
 
 /*
- * msi_pb_mean_correct_terms - correct images of Taylor terms for the beam. Terms of an image are those of the
- * least-squares polynomial of the beam times the sky's spectrum, a = H^-1 G X^T B s; of true flux, they are those of the
+ * msi_pb_mean_correct_terms - correct images of Taylor terms for the beam. Terms of an image are the
+ * least-squares polynomial of the beam times the sky's spectrum, a = H^-1 G X^T B s; of true flux, they are the
  * least-squares polynomial of the sky's spectrum with weights times the beam.
  * Given:              node        [n_node] the beams at the frequencies of the nodes, of the same image
  *                     limit       pixels where the least mean response of a plane to itself is at or below it become NaN

@@ -38,13 +38,13 @@ struct msi_pb_model {
     uint8_t *class_of;             /* [n_antenna] */
     const msi_pb_feed_band *feeds; /* MeerKAT */
     const msi_pb_series *series;
-    msi_pb_series own; /* of poly: */
+    msi_pb_series own; /* series of poly: */
     msi_pb_band own_band;
     msi_pb_row own_row;
     airy_dish dish[MSI_PB_CLASSES];
     double width_rad_hz;               /* Gaussian: full width at half power times frequency */
     int32_t delay[TILE_DIPOLES];       /* MWA */
-    msi_pb_file *file[MSI_PB_CLASSES]; /* of FILE.fits; one for each class */
+    msi_pb_file *file[MSI_PB_CLASSES]; /* data of FILE.fits; one for each class */
     msi_pb_stations *stations;         /* LOFAR */
 };
 
@@ -425,7 +425,7 @@ static double first_fall(const msi_pb_model *m, int class_id, double freq_hz, do
 /* ---- The feeds of the VLA ---- */
 
 /* Offset of the beam of R from the pointing at 1 GHz, that of L is opposite; from up towards growing azimuth, by band.
- * Stokes I is that of the series within 0.1 %. */
+ * Stokes I agrees with the series within 0.1 %. */
 static const double VLA_SQUINT_ARCMIN = 1.21;
 static const struct {
     double end_mhz, angle_deg;
@@ -604,7 +604,7 @@ static int make_gmrt(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NO
 /* A kind of dish of a telescope. */
 typedef struct dish_kind {
     double diameter_m; /* DISH_DIAMETER within 0.5 m */
-    const char *start; /* of the names of such antennas, where the diameter is unknown; NULL: any name */
+    const char *start; /* start of the names of such antennas, where the diameter is unknown; NULL: any name */
     airy_dish dish;
 } dish_kind;
 
@@ -671,7 +671,7 @@ static int make_askap(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_N
     set_gauss(m, 1.09 * MSI_SPEED_OF_LIGHT / 12);
     snprintf(m->name, sizeof m->name, "ASKAP Gaussian");
     snprintf(note, MSI_PB_NOTE,
-             "ASKAP, a Gaussian of 1.09 lambda / 12 m: a rough fallback, as each formed beam has its own shape");
+             "ASKAP, a Gaussian of 1.09 lambda / 12 m: a rough fallback, because each formed beam has its own shape");
     return MSI_OK;
 }
 
@@ -680,7 +680,7 @@ static int make_mwa(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOT
     int n_on = 0;
     if (!set->delay)
         return msi_error_set(MSI_EINPUT,
-                             "no primary beam of %s: the delays of its tiles are unknown, as the set has no "
+                             "no primary beam of %s: the delays of its tiles are unknown, because the set has no "
                              "column DELAYS in MWA_TILE_POINTING; give -pb off",
                              set->telescope);
     for (int k = 0; k < TILE_DIPOLES; k++) {

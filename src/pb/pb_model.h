@@ -26,17 +26,18 @@ typedef struct msi_pb_aim {
 
 /* A direction, as a model sees it. */
 typedef struct msi_pb_direction {
-    double x_rad, y_rad;            /* angular offsets from the pointing, in the frame of the mount; their hypot is the
+    double x_rad, y_rad; /* angular offsets from the pointing, in the frame of the mount; their hypot is the
                                        angle from the pointing */
-    double azimuth_rad, zenith_rad; /* of the direction: azimuth from north through east. Only for MSI_PB_FIXED */
-    const msi_pb_aim *aim;          /* only for stations of LOFAR */
-    msi_pb_part_of part;            /* of their response */
+    double azimuth_rad,
+        zenith_rad;        /* angles of the direction: azimuth from north through east. Only for MSI_PB_FIXED */
+    const msi_pb_aim *aim; /* only for stations of LOFAR */
+    msi_pb_part_of part;   /* part of their response */
 } msi_pb_direction;
 
 /* Properties of a set. */
 typedef struct msi_pb_set {
     const char *telescope;  /* OBSERVATION::TELESCOPE_NAME */
-    double low_hz, high_hz; /* of the selected channels */
+    double low_hz, high_hz; /* frequency range of the selected channels */
     int64_t n_antenna;
     const double *diameter_m;        /* [n_antenna] DISH_DIAMETER; 0: unknown */
     const char *const *name;         /* [n_antenna] */

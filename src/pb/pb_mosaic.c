@@ -5,7 +5,7 @@
  *   2. The beams of the fields are computed, and from them the response of a channel.
  *   3. An image is the sum of the fields' images, each multiplied by its beam, divided so that its noise is flat. With
  *      Taylor terms the sums have several moments.
- *   4. The PSF is that of the samples of all fields.
+ *   4. The PSF comes from the samples of all fields.
  * Fields, terms and images share the arrays of a channel, so they are in one file.
  */
 #include "src/pb/pb_mosaic.h"
@@ -290,7 +290,7 @@ static plain_hessian find_plain(const msi_clean_taylor *t)
 /* The Hessian of a pixel. */
 typedef struct pixel_hessian {
     double moment[MSI_TAYLOR_MAX_NODE];                       /* S_tq = moment[t + q] */
-    double inverse[MSI_TAYLOR_MAX_TERM][MSI_TAYLOR_MAX_TERM]; /* of S plus LEAST_PART of H */
+    double inverse[MSI_TAYLOR_MAX_TERM][MSI_TAYLOR_MAX_TERM]; /* inverse of S plus LEAST_PART of H */
 } pixel_hessian;
 
 /* Invert the Hessian of a pixel by elimination. Given: all  that without beams. Returns: 0 if nothing is seen, or the
@@ -813,7 +813,7 @@ static int apply_overlap(const msi_mosaic_channel *c, msi_planes *psf)
 #pragma omp parallel for schedule(static)
         for (int64_t y = 0; y < g->ny; y++)
             for (int64_t x = 0; x < g->nx; x++) {
-                /* Both axes along those of the pixels, as the nodes are. */
+                /* Both axes are along the pixels' axes, like the nodes. */
                 const double l = ((double)x - (double)g->nx / 2) * g->cell_x_rad,
                              mm = ((double)y - (double)g->ny / 2) * g->cell_y_rad;
                 const int64_t at = y * g->nx + x;

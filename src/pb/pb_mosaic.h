@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A mosaic: one image of many pointings. Each field is gridded by itself, on a small box of the image about its
- * pointing, exactly: its samples are turned to the middle of the box, and the image is that of the common tangent plane.
+ * pointing, exactly: its samples are turned to the middle of the box, and the image is on the common tangent plane.
  *
  *     I = sum over fields of w_f P_f D_f / sqrt(S S_max),    S = sum over fields of w_f P_f^2
  *
@@ -44,7 +44,7 @@ typedef struct msi_mosaic {
     msi_mosaic_field *field;
     int *of_pointing;   /* [array->n_pointing] the field of a pointing; -1: it does not see the image */
     int64_t n_outside;  /* pointings that do not */
-    int64_t kept_bytes; /* of all gridders, between residuals */
+    int64_t kept_bytes; /* bytes of all gridders, between residuals */
 } msi_mosaic;
 
 /*

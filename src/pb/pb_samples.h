@@ -18,7 +18,7 @@ typedef struct msi_pb_work {
     double low_s, high_s; /* TIME of all rows */
     int n_plane;
     const msi_plane *planes; /* [n_plane] */
-    msi_gridder_spec spec;   /* of the image's gridders */
+    msi_gridder_spec spec;   /* specification of the image's gridders */
 } msi_pb_work;
 
 enum { MSI_PB_PLANES_AT_ONCE = 8 }; /* products of models and terms that are predicted together, if a term has fewer */
@@ -34,10 +34,10 @@ void msi_pb_work_tag(const msi_pb_work *w, const msi_ms_block *block, uint64_t *
 /* An output channel. */
 typedef struct msi_pb_channel {
     const msi_pb_work *work;
-    msi_gridder *gridder;    /* of tagged samples, made with spec.residual; borrowed */
+    msi_gridder *gridder;    /* gridder of tagged samples, made with spec.residual; borrowed */
     double accuracy;         /* 0: that of work->spec */
     const msi_pb_mean *mean; /* the response of its images, which turns apparent into true flux; borrowed */
-    double limit;            /* of the mean; no model is where it is lower */
+    double limit;            /* limit of the mean; no model is where it is lower */
     int n_band;
     double *edge_hz;     /* [n_band + 1] owned; NULL: not known yet */
     msi_pb_terms *terms; /* [n_band][pointings] owned */

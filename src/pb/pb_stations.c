@@ -12,7 +12,7 @@
 #include "core/status.h"
 #include "io/h5/hamaker.h"
 
-enum { MOST_FIELDS = 2 }; /* of a station: its two ears */
+enum { MOST_FIELDS = 2 }; /* fields of a station: its two ears */
 
 /* Positions whose signals are added, by component, so that the loop over them is fast. */
 typedef struct positions {

@@ -81,7 +81,7 @@ const msi_pb_feed_band msi_pb_meerkat[MSI_PB_MEERKAT_BANDS] = {
 
 /*
  * VLA after its upgrade: R. Perley, EVLA memo 195; the radius is CASA's. The row that CASA's copy of the table names
- * 10052 a second time is that of 11052 MHz. Where two bands of receivers meet or leave a gap, the limit is halfway
+ * 10052 a second time is 11052 MHz. Where two bands of receivers meet or leave a gap, the limit is halfway
  * between their rows; the gap between P and L is wider.
  */
 static const msi_pb_row vla_p[] = {

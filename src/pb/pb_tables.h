@@ -15,7 +15,7 @@ typedef struct msi_pb_row {
 /* A band of receivers with the rows that were measured in it. */
 typedef struct msi_pb_band {
     const char *name;
-    double low_mhz, high_mhz; /* of the receivers; rows may end before */
+    double low_mhz, high_mhz; /* frequency range of the receivers; rows may end before */
     int n_row;
     const msi_pb_row *row; /* [n_row] ascending in mhz */
 } msi_pb_band;
@@ -36,7 +36,7 @@ typedef struct msi_pb_feed_row {
 
 typedef struct msi_pb_feed_band {
     const char *name;
-    double low_mhz, high_mhz; /* of the receivers; bands overlap */
+    double low_mhz, high_mhz; /* frequency range of the receivers; bands overlap */
     int n_row;
     const msi_pb_feed_row *row; /* [n_row] ascending, MSI_PB_FEED_STEP apart */
 } msi_pb_feed_band;

@@ -54,7 +54,7 @@ typedef struct maker {
     double *vector; /* [n_vector][n_fit] less its projections */
     int n_basis;
     double *basis;                                          /* [MSI_PB_MOST_TERMS][n_fit] orthonormal */
-    place origin[MSI_PB_MOST_TERMS];                        /* of which response each is made */
+    place origin[MSI_PB_MOST_TERMS];                        /* response of which each term is made */
     double of_origin[MSI_PB_MOST_TERMS][MSI_PB_MOST_TERMS]; /* basis k = sum over j <= k of this times response j */
 } maker;
 

@@ -25,7 +25,7 @@ enum { MSI_PB_MOST_TERMS = 48 };
 /* The baselines, times and frequencies that the sum must describe. Everything is borrowed while the terms are made, view and geometry also afterwards. */
 typedef struct msi_pb_domain {
     const msi_pb_view *view;     /* a pointing, from the image's centre */
-    msi_image_geometry geometry; /* of the model image */
+    msi_image_geometry geometry; /* geometry of the model image */
     double low_s, high_s;        /* TIME of the rows, MJD seconds */
     int64_t n_freq;              /* channels */
     const double *freq_hz;       /* [n_freq] ascending */
@@ -34,7 +34,7 @@ typedef struct msi_pb_domain {
     int n_out;                   /* planes of the visibilities */
     msi_pol out[4];              /* [n_out] in the same way */
     double width_rad;            /* the narrowest half-power width */
-    double accuracy;             /* of the sum; the response at the pointing is about 1 */
+    double accuracy;             /* accuracy of the sum; the response at the pointing is about 1 */
 } msi_pb_domain;
 
 typedef struct msi_pb_terms {

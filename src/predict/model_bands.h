@@ -13,8 +13,8 @@
 typedef struct msi_model_band {
     int64_t first;          /* channel image */
     int n_image;            /* 1, or 2: first and first + 1; the number of terms */
-    double low_hz, high_hz; /* of the two images; high_hz is 0 where there is no second one */
-    double reference_hz;    /* of Taylor terms; 0: none */
+    double low_hz, high_hz; /* frequency range of the two images; high_hz is 0 where there is no second one */
+    double reference_hz;    /* reference frequency of Taylor terms; 0: none */
     int64_t n_sample;       /* selected rows times channels; 0: the band is not used */
 } msi_model_band;
 

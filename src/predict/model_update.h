@@ -13,7 +13,7 @@ typedef struct msi_model_update msi_model_update;
 
 /* The input of an update. Everything is borrowed. */
 typedef struct msi_model_update_spec {
-    msi_predict_request predict; /* of the whole selection; name is that of the run */
+    msi_predict_request predict; /* request for the whole selection, with the name of the run */
     int64_t channels_out, intervals_out;
     int n_term;              /* Taylor terms; 0: none */
     const msi_plane *planes; /* [n_plane] of each output channel */

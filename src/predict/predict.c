@@ -38,9 +38,9 @@
 
 /* The state of a prediction. */
 typedef struct prediction {
-    const msi_predict_request *request; /* of this rank: own */
+    const msi_predict_request *request; /* request of this rank: the member own */
     msi_ranks *ranks;                   /* each set is written by one of its ranks */
-    const msi_predict_request *all;     /* of the run */
+    const msi_predict_request *all;     /* request of the run */
     msi_predict_request own;            /* request with the sets of this rank, possibly none */
     const char **paths;                 /* [own.n_ms] owned */
     char input[64];                     /* the column that is added to or subtracted from; "": none */
@@ -55,11 +55,11 @@ typedef struct prediction {
     msi_model_bands bands;
     msi_predict_plan plan;
     msi_predict_parts parts;
-    msi_image model;        /* of the only part; empty if there are several */
+    msi_image model;        /* model of the only part; empty if there are several */
     msi_facet_gains *gains; /* NULL: the image is predicted whole */
     msi_facets facets;
     msi_facet_work work;
-    msi_pb_array *facet_pb; /* of the facets; NULL: none */
+    msi_pb_array *facet_pb; /* beams of the facets; NULL: none */
 } prediction;
 
 /* ---- Check that the model belongs to the sets ---- */
@@ -296,7 +296,7 @@ static int check_marks(const prediction *r)
     return MSI_OK;
 }
 
-/* Choose the sets of this rank. The writer is forked before MPI starts, so the number of the rank is that of the
+/* Choose the sets of this rank. The writer is forked before MPI starts, so the number of the rank comes from the
  * environment. */
 static int assign_sets(prediction *r)
 {

@@ -26,15 +26,16 @@ typedef struct msi_predict_request {
     int dry_run;                /* plan only */
     const char *beam;           /* word of -pb: the models are seen through this primary beam; NULL: as they are */
     msi_gridder_spec gridder;   /* members that all gridders have in common */
-    const msi_options *options; /* of the whole run, for facets, GPUs, ranks and the log */
-    msi_facet_gains *gains; /* of facets, if they are open already; NULL: they are opened if the options have some */
+    const msi_options *options; /* options of the whole run, for facets, GPUs, ranks and the log */
+    msi_facet_gains
+        *gains; /* gains of facets, if they are open already; NULL: they are opened if the options have some */
 } msi_predict_request;
 
 /*
  * msi_run_predict - write the visibilities of the models into every set.
  *
  * Given:   ranks    begun; every rank calls this with the same options. NULL: there is one rank
- *          forked  called after the last fork of this function. Threads may start from then on. NULL is fine
+ *          forked  called after the last fork of this function. Threads may start after it. NULL is fine
  * Returns: 0 or any code of core/status.h
  * Notes:   call it in a process of one thread, without a GPU context or an open table. A lock that another thread holds
  *          during the fork, such as one of the allocator, would never be released in the forked process.

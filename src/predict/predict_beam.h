@@ -22,7 +22,7 @@ typedef struct msi_predict_field {
 
 typedef struct msi_predict_part {
     int64_t band;
-    int view;               /* of the beam; 0 without one */
+    int view;               /* number of the beam; 0 without one */
     int first_term, n_term; /* 0 without a beam */
     int n_plane;            /* planes of its gridder */
     msi_gridder *gridder;   /* NULL until it is made; owned */
@@ -35,8 +35,8 @@ typedef struct msi_predict_parts {
     int n_view;             /* 1 without a beam */
     int n_out;              /* planes of the visibilities: those of the models, or more with a beam */
     msi_plane out[MSI_MODEL_MAX_PLANES];
-    double accuracy; /* of the primary beam */
-    int has_warned;  /* of flux beyond its range */
+    double accuracy; /* accuracy of the primary beam */
+    int has_warned;  /* 1: the warning about flux beyond its range was printed */
     /* With a beam: */
     msi_pb_array *array;      /* owned; NULL: no beam */
     msi_pb_view *view;        /* [n_view] owned */

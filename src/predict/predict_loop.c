@@ -32,7 +32,7 @@ typedef struct predict_state {
     msi_block_workspace workspace; /* buffers of one block */
     msi_block_workspace sum;       /* with a primary beam: of the sums over its terms */
     int64_t n_tag;
-    uint64_t *tag; /* of one block, for facets */
+    uint64_t *tag; /* tags of one block, for facets */
 } predict_state;
 
 /* ---- Fill ---- */

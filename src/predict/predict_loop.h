@@ -24,8 +24,8 @@ typedef struct msi_predict_loop {
                                        theirs in the loop */
     const msi_predict_plan *plan;
     const msi_facet_work *facets; /* predict by facets; NULL: whole images */
-    msi_facet_gains *gains;       /* of them */
-    const msi_image *model;       /* of a single part, by facets */
+    msi_facet_gains *gains;       /* gains of the facets */
+    const msi_image *model;       /* model of a single part, by facets */
     int64_t n_row;                /* total, for progress */
     double no_turn_rad;           /* a phase centre not farther from that of the models counts as theirs */
     struct {

@@ -13,8 +13,8 @@
 typedef struct msi_predict_scan {
     int64_t n_row, n_sample;           /* with a finite UVW */
     int64_t n_dropped;                 /* samples without a finite UVW */
-    double w_min_lambda, w_max_lambda; /* of |w| */
-    double longest_lambda;             /* of |uvw| */
+    double w_min_lambda, w_max_lambda; /* range of |w| */
+    double longest_lambda;             /* maximum of |uvw| */
     double farthest_rad;               /* largest distance of a phase centre from that of the models */
     int n_field;
     msi_predict_field *field; /* [n_field] owned; those with rows */
@@ -33,7 +33,7 @@ typedef struct msi_predict_need {
 } msi_predict_need;
 
 typedef struct msi_predict_plan {
-    int64_t n_part;       /* of the prediction */
+    int64_t n_part;       /* number of parts of the prediction */
     int64_t n_batch;      /* approximate number of batches */
     int64_t batch_sample; /* limit of samples of all parts in a batch (at least one block) */
     int64_t batch_row;    /* limit of rows in a batch */
@@ -41,7 +41,7 @@ typedef struct msi_predict_plan {
     int64_t store_bytes;  /* coordinates and visibilities of a batch */
     int64_t grid_bytes, device_bytes, image_bytes;
     double read_s, degrid_s, write_s;
-    msi_gridder_report gridder; /* of the part with the largest grids */
+    msi_gridder_report gridder; /* gridder of the part with the largest grids */
 } msi_predict_plan;
 
 /*

@@ -20,7 +20,7 @@ enum { FILLED_SAMPLES = 4096 };
 typedef struct place {
     int64_t channel;
     int32_t first, n_chan;
-    int64_t n_value; /* of all planes */
+    int64_t n_value; /* values of all planes */
     int64_t vis_at, weight_at;
 } place;
 
@@ -28,9 +28,9 @@ struct msi_block_converter {
     msi_reader_conversion conversion;
     msi_block_workspace workspace; /* for a piece */
     int64_t n_place_allocated;
-    place *place;              /* of the current block */
-    msi_block_workspace parts; /* of a row of a plane in another frame */
-    msi_continuum_buffer line; /* of a piece */
+    place *place;              /* places of the current block */
+    msi_block_workspace parts; /* parts of a row of a plane in another frame */
+    msi_continuum_buffer line; /* line of a piece */
 };
 
 /* ---- Buffers ---- */
@@ -374,7 +374,7 @@ typedef struct position {
     int64_t i, begin; /* into->rows[i] begin with row `begin` of the block */
 } position;
 
-/* Return the place of the samples of an output channel, from a row of the block on. */
+/* Return the place of the samples of an output channel, beginning with a row of the block. */
 static msi_planes_out place_of_rows(const msi_conversion_request *o, const position *at, const place *p, int64_t row,
                                     int64_t n_block_row, char *converted)
 {

@@ -32,8 +32,8 @@ typedef struct msi_conversion_turn {
 typedef struct msi_conversion_spec {
     const msi_plane *planes; /* [n_plane] real planes of each gridder, in order */
     int n_plane;
-    msi_stokes_weight weight; /* of a sample that is made of several correlations */
-    msi_precision precision;  /* of the gridders */
+    msi_stokes_weight weight; /* weight of a sample that is made of several correlations */
+    msi_precision precision;  /* precision of the gridders */
 
     const msi_output_channels *channels; /* each has a gridder */
     const msi_ms_reader *reader;         /* its Doppler shifts, if channels have a grid */

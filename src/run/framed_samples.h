@@ -12,7 +12,7 @@ typedef struct msi_framed_block {
     const msi_channel_grid *grid;
     const double *freq_hz; /* [n_chan] ascending */
     int32_t n_chan;
-    double width_hz;        /* of a channel */
+    double width_hz;        /* width of a channel */
     double lowest, highest; /* ratios of frequencies in the frame to those of the data, over the rows */
 } msi_framed_block;
 

@@ -22,7 +22,7 @@ typedef struct msi_gpu_share {
 typedef struct msi_gpu_work {
     const msi_gridder_report *gridder; /* as planned for one GPU; of one output channel */
     int64_t n_channel;
-    int n_image;          /* of an output channel, with the PSF */
+    int n_image;          /* number of images of an output channel, with the PSF */
     double one_gpu_s;     /* time of all channels on one GPU */
     int apart;            /* channels are worked on independently: they are not cleaned jointly */
     int64_t device_bytes; /* memory of an output channel on its GPU */

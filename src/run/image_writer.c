@@ -81,7 +81,7 @@ typedef struct batch {
     msi_observation observation;
     msi_fits_contour contour;         /* that of the files, which is one */
     char *data_column, *primary_beam; /* copies of a text of all files; the latter NULL: none */
-    msi_first_error failure;          /* of the first file that failed, in the order of files */
+    msi_first_error failure;          /* failure of the first file that failed, in the order of files */
     int failed;                       /* that file */
 } batch;
 
@@ -96,7 +96,7 @@ struct msi_image_writer {
     int first, n;          /* images being written: the first one, in the ring, and their number */
     int n_waiting, n_busy; /* files that are not begun; that are being written */
     batch batch[MSI_IMAGES_IN_FLIGHT];
-    msi_first_error failure; /* of the first file that failed, in the order of images and files */
+    msi_first_error failure; /* failure of the first file that failed, in the order of images and files */
 };
 
 int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_thread)

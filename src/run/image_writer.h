@@ -28,9 +28,9 @@ int msi_finite_check(const msi_finite_cause *cause, msi_fits_kind kind, const ms
 /* A file for a plane of an image. */
 typedef struct msi_image_file {
     msi_output_id id;
-    int plane; /* of the image */
+    int plane; /* plane of the image */
     msi_fits_spec spec;
-    msi_finite_cause cause; /* of values that are not finite in single precision */
+    msi_finite_cause cause; /* cause of values that are not finite in single precision */
 } msi_image_file;
 
 enum { MSI_IMAGE_MAX_FILES = MSI_GRIDDER_MAX_PLANES + 1 };  /* the planes and the PSF */

@@ -36,12 +36,12 @@ typedef struct msi_interval {
     msi_ms_reader *whole;        /* owned; of all intervals, for metadata only; NULL: the reader has all */
     int64_t begin, end;          /* its time steps, as in -interval; if there is one interval, end 0 means all */
     int is_empty;                /* 1: it has no selected rows, and the reader must not be read */
-    msi_observation observation; /* of the interval, even if it is empty */
+    msi_observation observation; /* observation of the interval, even if it is empty */
 } msi_interval;
 
 /* The part of the selected rows to open: an interval, and a rank's share. */
 typedef struct msi_open_request {
-    int64_t interval;   /* of options->intervals_out, counted from 0 */
+    int64_t interval;   /* number of the interval among options->intervals_out, from 0 */
     int share, n_share; /* as in msi_ms_opening */
 } msi_open_request;
 

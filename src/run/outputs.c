@@ -26,7 +26,7 @@ typedef struct entry {
     int links;            /* 1: a second name of the file before it */
     int is_inline;        /* a picture that is only in the report */
     char *name;
-    msi_cube_file *cube; /* of an image of -cube, from its first plane on */
+    msi_cube_file *cube; /* file of an image of -cube; made with its first plane */
     unsigned char *png;  /* the picture, for the report */
     int64_t n_png;
     msi_output_shown shown;
@@ -39,8 +39,8 @@ struct msi_outputs {
     int n, capacity;
     entry *list;
     msi_publish *publish;
-    msi_fits_cube axis;   /* of -cube */
-    pthread_mutex_t gate; /* of entry.cube, before it is made */
+    msi_fits_cube axis;   /* axis of -cube */
+    pthread_mutex_t gate; /* protects entry.cube until it is made */
 };
 
 /* Return 1 if an image is a plane of a cube. */

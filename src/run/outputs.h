@@ -15,7 +15,7 @@ enum { MSI_OUTPUT_MFS = -1 }; /* as a channel: all channels combined */
 typedef struct msi_output_id {
     int64_t interval; /* counted from 0 */
     int64_t channel;  /* or MSI_OUTPUT_MFS */
-    int plane;        /* of the image planes; 0 for PSF and weights */
+    int plane;        /* number of the image plane; 0 for PSF and weights */
     msi_fits_kind kind;
     int term; /* Taylor term, or power of a PSF; 0 for kinds that are not of a term */
 } msi_output_id;
@@ -42,7 +42,7 @@ typedef struct msi_output_shown {
     msi_beam beam; /* zero: none */
     msi_pol pol;   /* 0: of several */
     int64_t n_vis;
-    double low, high, rms; /* of the finite pixels; NaN: there are none */
+    double low, high, rms; /* range and rms of the finite pixels; NaN: there are none */
 } msi_output_shown;
 
 typedef struct msi_outputs msi_outputs;

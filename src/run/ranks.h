@@ -65,7 +65,7 @@ struct msi_ranks {
  * msi_ranks_begin - initialise the ranks of the program, before it reads its command line. msimage has one rank
  * (main.c),
  * msimage-mp those of its MPI job (ranks_mpi.c).
- * Notes: if the environment says that this is not the first rank, the log is silent from now on. The host's processors
+ * Notes: if the environment says that this is not the first rank, the log becomes silent. The host's processors
  *        and memory are divided among its ranks according to the environment.
  */
 void msi_ranks_begin(msi_ranks *ranks);

@@ -20,7 +20,7 @@
 #include "src/options/cpu_count.h"
 #include "src/run/ranks.h"
 
-enum { ALARM_TAG = 1 }; /* of the message that is an alarm */
+enum { ALARM_TAG = 1 }; /* tag of the message that is an alarm */
 
 /* After this many yields a waiting rank sleeps between tests, each time longer. MPI transfers messages during a test
  * only, about 100 KB each time: naps between those of a large message stay short. */

@@ -101,10 +101,10 @@ typedef struct restoring {
     const msi_restore_options *files;
     msi_sky_list list;
     msi_beam beam;
-    msi_image_geometry geometry; /* of a plane of the residual */
+    msi_image_geometry geometry; /* geometry of a plane of the residual */
     int64_t n_plane;
     float *pixel;              /* [n_plane][ny][nx] */
-    msi_planes *image, *model; /* of one plane, on the CPU or the GPU; NULL for a list */
+    msi_planes *image, *model; /* planes of one plane, on the CPU or the GPU; NULL for a list */
 } restoring;
 
 /* ---- Checks of the images ---- */
@@ -178,7 +178,7 @@ static int check_model(const restoring *k, const msi_fits_view *residual, const 
 }
 
 /* Refuse a model with pixels that are not finite, except where the residual has no value either. A model that is NaN
- * everywhere is that of a channel without samples. */
+ * everywhere belongs to a channel without samples. */
 static int check_values(const restoring *k, const msi_fits_view *residual, const msi_fits_view *model)
 {
     const int64_t n = k->geometry.nx * k->geometry.ny;

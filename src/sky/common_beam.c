@@ -181,9 +181,9 @@ enum { LANES = 16 };
  * which each thread has one. */
 typedef struct convolution {
     const msi_image_geometry *g;
-    int64_t nx, ny; /* of the transform */
+    int64_t nx, ny; /* size of the transform */
     int64_t pitch;  /* complex values of a row */
-    matrix m;       /* of the Gaussian, in pixels */
+    matrix m;       /* matrix of the Gaussian, in pixels */
     double factor;
     fftwf_complex *grid;  /* [g->ny][pitch] */
     fftwf_complex *block; /* [threads][ny][LANES] */

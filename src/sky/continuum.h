@@ -15,7 +15,7 @@ typedef struct msi_fit_range {
 
 /* Zero-initialised: nothing is subtracted. */
 typedef struct msi_continuum {
-    int is_set, order; /* of the polynomial */
+    int is_set, order; /* settings of the polynomial */
     int n_range;       /* 0: all channels */
     msi_fit_range range[MSI_CONTINUUM_MAX_RANGE];
 } msi_continuum;

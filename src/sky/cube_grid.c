@@ -35,7 +35,7 @@ int msi_cube_request_is_made(const msi_cube_request *r)
 typedef struct band {
     double *freq_hz; /* [n] distinct, ascending, of the data */
     int64_t n;
-    double width_hz;               /* of the narrowest channel of the data */
+    double width_hz;               /* width of the narrowest channel of the data */
     double first, lowest, highest; /* ratios of frequencies: at the first time, and over all */
 } band;
 
@@ -107,7 +107,7 @@ static int find_start(const msi_cube_request *q, const band *b, double rest_hz, 
         return msi_error_set(MSI_EINPUT, "-cube-start %lld: the selection has the channels 0 to %lld",
                              (long long)channel, (long long)b->n - 1);
     const double one = b->width_hz * b->first;
-    /* The edge of the first channel is that of the first plane. */
+    /* The first channel has the same edge as the first plane. */
     *start_hz = b->freq_hz[channel] * b->first + 0.5 * (step_hz - copysign(one, step_hz));
     return MSI_OK;
 }

@@ -19,7 +19,7 @@ typedef enum msi_velocity { MSI_VELOCITY_RADIO, MSI_VELOCITY_OPTICAL, MSI_VELOCI
 typedef struct msi_cube_request {
     msi_spectral_value start, width;
     int64_t n_plane;   /* 0: to the end of the data */
-    const char *frame; /* of casacore, "LSRK" ..; NULL: that of the data */
+    const char *frame; /* name in casacore, "LSRK" ..; NULL: the frame of the data */
     double rest_hz;    /* 0: the source's */
     msi_velocity velocity;
     msi_channel_interpolation interpolation;

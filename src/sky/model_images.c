@@ -176,7 +176,8 @@ static int choose_names(msi_model_names *names, const char *name, const char *en
     int64_t expected = 0;
     for (int64_t i = 0; channel && i < names->n; i++) {
         if (names->list[i].number > expected)
-            return msi_error_set(MSI_EINPUT, "%s exists, but %s%0*lld is missing; all from 0 on are needed",
+            return msi_error_set(MSI_EINPUT,
+                                 "%s exists, but %s%0*lld is missing; all numbers beginning with 0 are needed",
                                  names->list[i].path, channel->is_term ? "term tt" : "channel image ",
                                  channel->is_term ? 1 : 4, (long long)expected);
         expected = names->list[i].number + 1;
@@ -230,7 +231,7 @@ enum { NO_SAMPLES = 1, LEFT_OUT };
 
 /* A plane of a file. The list is in the order of channels, then polarisations. */
 typedef struct model_plane {
-    int64_t number; /* of the channel image, or of the plane along FREQ */
+    int64_t number; /* index of the channel image, or of the plane along FREQ */
     msi_model_channel channel;
     msi_pol pol;
     int imaginary;
@@ -243,10 +244,10 @@ typedef struct model_plane {
 
 struct msi_model_files {
     msi_model_names names;
-    int64_t n_file_channel; /* of the headers */
+    int64_t n_file_channel; /* channels according to the headers */
     int64_t n_plane;
     model_plane *plane;         /* [n_channel][n_plane] after the headers are read */
-    msi_fits_header header;     /* of the first file */
+    msi_fits_header header;     /* header of the first file */
     int64_t corner_x, corner_y; /* pixel (0, 0) of a file in the model's geometry */
     msi_image loaded;           /* pixels of a model of one channel, until they are used */
 };

@@ -14,7 +14,7 @@ enum { MSI_MODEL_NO_CHANNEL = -1, MSI_MODEL_MFS = -2 };
 
 typedef struct msi_model_name {
     char *path;     /* owned by the list */
-    int64_t number; /* of a channel image or Taylor term, or one of the above; chosen MFS images have
+    int64_t number; /* index of a channel image or Taylor term, or one of the above; chosen MFS images have
                        MSI_MODEL_NO_CHANNEL */
     int is_term;    /* a Taylor term, -ttK */
     msi_pol pol;    /* 0 if the name has none */
@@ -81,7 +81,7 @@ int msi_model_images_find(msi_model_images **out, const char *name, int force, i
 
 /* Requirements on the models. Members that are zero allow anything. */
 typedef struct msi_model_wanted {
-    int64_t nx, ny; /* of the files */
+    int64_t nx, ny; /* size of the files */
     double cell_rad;
     int64_t n_channel; /* 1: any number */
     int n_pol;

@@ -19,9 +19,10 @@ typedef struct msi_channel_grid {
     double first_hz, step_hz; /* the lowest centre; step above 0 */
     int descends;             /* the planes of a cube are in the other order */
     msi_channel_interpolation interpolation;
-    int n_part;                                      /* values that are interpolated for a channel, evenly spaced */
-    double data_width_hz;                            /* of the narrowest channel of the data */
-    double first_ratio, lowest_ratio, highest_ratio; /* of frequencies to those of the data: at the first time; all */
+    int n_part;           /* values that are interpolated for a channel, evenly spaced */
+    double data_width_hz; /* width of the narrowest channel of the data */
+    double first_ratio, lowest_ratio,
+        highest_ratio; /* ratios of frequencies to those of the data: at the first time; all */
 } msi_channel_grid;
 
 /* Output channel i holds the selected frequencies in [edge_hz[i], edge_hz[i + 1]). */

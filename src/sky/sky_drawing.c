@@ -168,7 +168,7 @@ static void fill_stamp(stamp *t, const msi_covariance *c, const double fraction[
 /* The state of drawing a model. */
 typedef struct drawing {
     const msi_sky_model *model;
-    int64_t number; /* of the source, from 1 */
+    int64_t number; /* index of the source, from 1 */
     double *image;
     double *kernel[2]; /* [nx], [ny] */
     stamp stamp;

@@ -45,7 +45,7 @@ typedef struct msi_sky_model {
     msi_image_geometry geometry; /* columns run to the west, rows to the north */
     const msi_sky_wcs *wcs;
     double freq_hz, bandwidth_hz; /* the band; a width of 0 only with one term */
-    int n_term;                   /* of the spectra to draw, 1 .. MSI_SKY_MAX_TERMS + 1 */
+    int n_term;                   /* number of terms of the spectra to draw, 1 .. MSI_SKY_MAX_TERMS + 1 */
     int64_t window;               /* pixels of a point's kernel, up to MSI_SKY_MAX_WINDOW; 0: all pixels, no window */
 } msi_sky_model;
 
@@ -64,7 +64,7 @@ int msi_sky_model_spectrum(const msi_sky_model *model, const msi_sky_source *sou
  * msi_sky_model_draw - draw one spectral term of all sources.
  *
  * A point is the product over x and y of sinc(d) cos^2(pi d / window), |d| < window / 2 the distance in pixels. A
- * gaussian is the image whose spectrum is that of the gaussian, times a Tukey window along u and v: 1 up to 0.4 cycles
+ * gaussian is the image whose spectrum is the gaussian's, times a Tukey window along u and v: 1 up to 0.4 cycles
  * per pixel, a half cosine down to 0 at 0.5. A wide gaussian is sampled, which
  * is the same; a narrow one is transformed on an odd number of pixels: window, at least 127, or more if it is longer.
  *

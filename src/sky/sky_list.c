@@ -127,9 +127,8 @@ static int read_column(reading *r, char *field)
         if (strcasecmp(name, names[i]) == 0) c = (column)i;
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         if (strcasecmp(name, other[i][0]) == 0)
-            return msi_error_set(MSI_EINPUT,
-                                 "%s, line %lld: the column %s is not known; name it %s, as makesourcedb does", r->path,
-                                 (long long)r->line, name, other[i][1]);
+            return msi_error_set(MSI_EINPUT, "%s, line %lld: the column %s is not known; name it %s, like makesourcedb",
+                                 r->path, (long long)r->line, name, other[i][1]);
     if (strncasecmp(name, "SpectralIndex:", 14) == 0) {
         char *end;
         const long term = strtol(name + 14, &end, 10);

@@ -99,7 +99,7 @@ typedef struct msi_planes_out {
 } msi_planes_out;
 
 /* msi_stokes_convert_into - do the same in one of two precisions. Values are computed in double precision; the largest
- * product is that of the values as stored. */
+ * product uses the values as stored. */
 void msi_stokes_convert_into(const msi_ms_block *block, const msi_mix *mix, int n_plane, msi_channel_range channels,
                              const msi_planes_out *out, msi_sample_tally *tally);
 

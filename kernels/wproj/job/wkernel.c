@@ -97,7 +97,7 @@ static void gauss_legendre(int n, double a, double b, double *x, double *weight)
 }
 
 /* Return the number of nodes for an integrand whose phase turns `cycles` times: Legendre series of exp(i k s) converge
- * from k terms on, and n nodes integrate 2 n of them. */
+ * with more than k terms, and n nodes integrate 2 n of them. */
 static int nodes_for(double cycles)
 {
     return 24 + (int)ceil(0.6 * MSI_PI * cycles);
@@ -221,7 +221,7 @@ static void judge_axis(const msi_wkernel_spec *spec, const axis *a, double w, se
     for (int i = 0; i <= 2; i++) judge_profile(spec, a, 0.5 * i * a->half_m, w, s);
 }
 
-/* Find the smallest half-support from which on all errors are within the limit; most + 1: none. */
+/* Find the least half-support for which, as for all larger ones, errors are within the limit; most + 1: none. */
 static int32_t least_support(const search *s, double allowed)
 {
     int32_t h = s->most + 1;

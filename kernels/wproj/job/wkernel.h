@@ -42,8 +42,8 @@ typedef enum msi_wkernel_phase {
 
 /* The specification of kernels. Pointers are borrowed for the call. */
 typedef struct msi_wkernel_spec {
-    double field_u_rad, field_v_rad; /* of the padded grid: nu cell_x, nv cell_y */
-    double image_u_rad, image_v_rad; /* of the image: nx cell_x, ny cell_y */
+    double field_u_rad, field_v_rad; /* extent of the padded grid: nu cell_x, nv cell_y */
+    double image_u_rad, image_v_rad; /* extent of the image: nx cell_x, ny cell_y */
     const msi_pswf *pswf_u;          /* their transforms are the taper; sigma is the grid's padding */
     const msi_pswf *pswf_v;
     msi_wkernel_form form;
@@ -79,7 +79,7 @@ typedef struct msi_wkernel_set {
     int64_t *offset_u; /* [n_plane] first element of the plane's table along u, or of its only one */
     int64_t *offset_v; /* [n_plane] */
     double *w_lambda;  /* [n_plane] */
-    int64_t n_element; /* of table */
+    int64_t n_element; /* number of elements of table */
     void *table;       /* [n_element] msi_c32 or msi_c64 */
     int on_device;     /* 1: table is device memory, of wkernel_cuda.h; the arrays are not */
 } msi_wkernel_set;
@@ -154,8 +154,8 @@ double msi_wkernel_taper(const msi_pswf *pswf, int32_t oversample, int linear, d
 
 /* The nodes of an axis on [0, band] in cycles per cell, split at the image's edge, where the phase has a kink. */
 typedef struct msi_wkernel_axis {
-    double field_rad, edge; /* of the padded grid; of the image in cycles a cell */
-    double half_l, half_m;  /* of the image along this axis and across it, in direction cosines */
+    double field_rad, edge; /* extent of the padded grid; edge of the image in cycles a cell */
+    double half_l, half_m;  /* half extents of the image along this axis and across it, in direction cosines */
     const msi_pswf *pswf;
     int n_node;
     double *x, *weight; /* [n_node]; weight holds the taper and the factor 2 of the even half */

@@ -9,7 +9,7 @@
 #include "kernels/method/geometry.h"
 
 /*
- * Axes and signs are those of msi_wgrid_geometry: gu = -u cell_x nu and gv = v cell_y nv in cells of the padded grid,
+ * Axes and signs as in msi_wgrid_geometry: gu = -u cell_x nu and gv = v cell_y nv in cells of the padded grid,
  * cell 0 is u = v = 0, and a forward transform (exponent -2 pi i) leads to the image. Samples with w < 0 enter as their
  * conjugates.
  *
@@ -42,12 +42,12 @@ typedef struct msi_wproj_place {
     int32_t sub_u, sub_v;
     double frac_u, frac_v; /* linear: part of the next sub-offset, the rest is this one's; 0 .. 1. Nearest: 0 */
     int32_t slice, plane;
-    int32_t conjugate_vis;    /* w < 0: grid the conjugate of the visibility (u and v above are those of -u, -v) */
+    int32_t conjugate_vis;    /* w < 0: grid the conjugate of the visibility (u and v above belong to -u, -v) */
     int32_t conjugate_kernel; /* r < 0 */
     double turns;             /* multiply the visibility by exp(-2 pi i turns) when gridding */
 } msi_wproj_place;
 
-/* msi_wproj_cell, .._f32 - the nearest cell of a coordinate in cells; ties go to the even one, as rint does. */
+/* msi_wproj_cell, .._f32 - the nearest cell of a coordinate in cells; ties go to the even one, like rint. */
 MSI_HD int32_t msi_wproj_cell(double g)
 {
     return (int32_t)rint(g);

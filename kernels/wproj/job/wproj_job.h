@@ -22,7 +22,7 @@ typedef struct msi_wproj_sample {
 /* The ways to read a weight from a table. NEAREST is for all tables, the others are for separable ones; TEXTURE for
  * fp32. */
 typedef enum msi_wproj_lookup {
-    MSI_WPROJ_NEAREST, /* of the sample's sub-offset */
+    MSI_WPROJ_NEAREST, /* nearest kernel to the sample's sub-offset */
     MSI_WPROJ_LINEAR,  /* between two sub-offsets, as the sample's fractions say */
     MSI_WPROJ_TEXTURE  /* the same by the texture unit, which has 256 fractions */
 } msi_wproj_lookup;
@@ -44,7 +44,7 @@ typedef struct msi_wproj_kernels {
      * x oversample. */
     uint64_t texture_u, texture_v;
     float texture_middle;
-    const struct msi_window_operands *operands; /* of max_taps, for tensor cores; NULL: they are not used */
+    const struct msi_window_operands *operands; /* operands of max_taps, for tensor cores; NULL: they are not used */
 } msi_wproj_kernels;
 
 /* The samples, kernels and grid of a gridding or degridding. Pointers are borrowed device memory; complex elements are

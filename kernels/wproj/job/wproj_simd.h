@@ -26,8 +26,8 @@ typedef struct msi_wproj_span {
     const msi_run *run;
     int64_t n_run;
     int32_t slice;
-    int image_plane; /* of the store; -1: the PSF of plane 0, visibility 1 (gridding only) */
-    void *scratch;   /* of the calling thread, if the function needs it; else NULL */
+    int image_plane; /* plane of the store; -1: the PSF of plane 0, visibility 1 (gridding only) */
+    void *scratch;   /* memory of the calling thread, if the function needs it; else NULL */
 } msi_wproj_span;
 
 /* Cells [n_v][n_u] are of the kernels' precision; cell (u, v) is cells[(v - v_origin) * stride + u - u_origin]. */
@@ -114,7 +114,7 @@ static inline void msi_wproj_cell_add(void *cells, int64_t at, int fp32, msi_c64
 
 /* msi_wproj_reference_grid_f32, .._f64 - msi_wproj_grid_fn: sums in the cells' precision, everything else in double.
  * msi_wproj_reference_degrid_f32, .._f64 - msi_wproj_degrid_fn: every visibility gathers its footprint; sums in double.
- * The suffix is that of the cells. */
+ * The suffix is the precision of the cells. */
 void msi_wproj_reference_grid_f32(const msi_wproj_span *span, const msi_wproj_cells *target);
 void msi_wproj_reference_grid_f64(const msi_wproj_span *span, const msi_wproj_cells *target);
 void msi_wproj_reference_degrid_f32(const msi_wproj_span *span, const msi_wproj_cells *source);

@@ -17,7 +17,7 @@ typedef REAL VEC_U __attribute__((vector_size(MSI_VECTOR_BYTES), aligned(sizeof(
 /* The position of a sample's kernel in the table. */
 typedef struct NAME(lookup) {
     int32_t half, taps;
-    int n_vector; /* of a row of taps */
+    int n_vector; /* number of vectors of a row of taps */
     msi_wproj_place place;
 } NAME(lookup);
 

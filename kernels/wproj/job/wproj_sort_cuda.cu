@@ -419,7 +419,7 @@ struct msi_wproj_sorter {
     uint8_t *class_of_plane;
     list_view list, sorted;
     uint32_t *bin;    /* [capacity] of the list's entries, then ranks */
-    uint64_t *key[2]; /* of either size */
+    uint64_t *key[2]; /* keys of either size */
     uint32_t *index[2], *bin_end, *bin_start, *counters;
     void *cub_space;
     size_t cub_bytes;

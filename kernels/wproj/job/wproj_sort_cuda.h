@@ -128,7 +128,7 @@ typedef struct msi_wproj_sorter_spec {
     msi_precision precision;
     int32_t linear;      /* 1: samples keep their full sub-offsets and are not merged: for kernels that are
                          * interpolated, or whose oversampling is too large for a head */
-    int32_t least_shift; /* of bins; 0: 3 */
+    int32_t least_shift; /* smallest shift of bins; 0: 3 */
 } msi_wproj_sorter_spec;
 
 typedef struct msi_wproj_sorter msi_wproj_sorter;

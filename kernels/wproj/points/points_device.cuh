@@ -46,7 +46,7 @@ template <typename T> __device__ __forceinline__ square<T> find_square(const ker
  * image and in the table, in bytes or elements as the caller's strides are, without a division in the loop.
  */
 struct tap_walk {
-    int32_t column, image, table; /* of this lane's tap, from the rectangle's first */
+    int32_t column, image, table; /* offsets of this lane's tap from the rectangle's first */
     int32_t width, rest;          /* taps a row; columns that a step moves beyond whole rows */
     int32_t image_step, image_carry, table_step, table_carry;
 

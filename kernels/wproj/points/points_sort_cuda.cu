@@ -72,7 +72,7 @@ struct strip_order {
     divider width, rows;
 
     struct position {
-        uint32_t u, row, bin; /* of the strip, of the bin */
+        uint32_t u, row, bin; /* position in the strip; row in the strip; its bin */
     };
     __device__ __forceinline__ position find(const msi_wproj_sample &x) const
     {

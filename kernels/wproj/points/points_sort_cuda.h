@@ -116,7 +116,7 @@ typedef struct msi_wproj_points_place {
 typedef struct msi_wproj_points_strips {
     int32_t width;  /* first cells of a strip's row, at most 2^MSI_WPROJ_POINTS_STRIP_U_BITS */
     int32_t height; /* rows of a strip with those that come again; rows of all strips are fewer than 2^31 */
-    int32_t rows;   /* of a bin, at most 2^MSI_WPROJ_POINTS_STRIP_ROW_BITS */
+    int32_t rows;   /* rows of a bin, at most 2^MSI_WPROJ_POINTS_STRIP_ROW_BITS */
     int32_t n_bin;
 } msi_wproj_points_strips;
 
@@ -127,8 +127,8 @@ enum {
 };
 
 /*
- * A sample in its bin is 8 bytes, read at once. at: from the lowest bit on, its kernel's first column in the strip, its
- * first row in the bin, msi_wproj_points_kernel's number, and 1 in the top bit where the sample conjugates the kernel.
+ * A sample in its bin is 8 bytes, read at once. at: beginning with the lowest bit, its kernel's first column in the
+ * strip, its first row in the bin, msi_wproj_points_kernel's number, and 1 in the top bit where the sample conjugates the kernel.
  */
 typedef struct msi_wproj_points_strip_place {
     uint32_t at;
@@ -139,7 +139,7 @@ typedef struct msi_wproj_points_strip_place {
 typedef struct msi_wproj_points_placed {
     const msi_wproj_points_place *place;             /* [job->n_vis], or NULL: by strip */
     const msi_wproj_points_strip_place *strip_place; /* [job->n_vis], or NULL: by tile */
-    const msi_wproj_points_item *item;               /* of at most `most` places each, tile by tile or bin by bin */
+    const msi_wproj_points_item *item; /* items of at most `most` places each, tile by tile or bin by bin */
     const uint32_t *n_item;
 } msi_wproj_points_placed;
 

@@ -48,7 +48,7 @@ struct tile_boxes {
 template <typename T> struct tile_args {
     msi_wproj_points_classes classes;
     tile_shape shape[MSI_WPROJ_POINTS_MAX_CLASS];
-    int32_t cells; /* of shared memory, for the image */
+    int32_t cells; /* cells of shared memory, for the image */
     int32_t n_image;
     const msi_wproj_sample *sample;
     cplx<T> *value;
@@ -143,7 +143,7 @@ template <int MOST, typename T> __device__ void make_groups(tile_store<T> &s, in
 
 /* The block of taps that is processed, in taps of the class's widest kernel. */
 struct tap_block {
-    int32_t taps; /* of the widest */
+    int32_t taps; /* taps of the widest kernel */
     int32_t u, v, width, height, pitch;
 };
 
@@ -484,7 +484,7 @@ struct msi_gather {
     const msi_wproj_points_item *item;
     const uint32_t *n_item;
     points::tile_shape shape[MSI_WPROJ_POINTS_MAX_CLASS];
-    int32_t cells;        /* of image in shared memory */
+    int32_t cells;        /* cells of the image in shared memory */
     uint32_t *next_item;  /* device memory */
     int n_block;          /* multiprocessors */
     bool has_fetch_limit; /* fetch_granules */

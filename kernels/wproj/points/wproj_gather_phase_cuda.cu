@@ -30,7 +30,7 @@ template <typename T, typename E> struct phase_source {
         E turns;
         int32_t n_polynomial;
     };
-    E x, y, step; /* of the first tap, in half-widths; from tap to tap */
+    E x, y, step; /* position of the first tap, in half-widths; step from tap to tap */
     E turns, sign;
     int n_polynomial;
 

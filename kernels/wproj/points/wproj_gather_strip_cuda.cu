@@ -5,9 +5,9 @@
  * Footprints of 8 x 8 cells are so small that reading the image is what takes time, and it must never pause. The image
  * is cut into strips, whose rows stand in one line, strip after strip. Bins of the line, some hundred rows each, are
  * shared out evenly; a block processes neighbouring ones. Its warps have three tasks and wait for each other only if
- * necessary. The first fetch rows into a ring in shared memory, as far ahead as it is long: of each row those sectors
- * of 32 bytes that any footprint touches. The L2 cache is set to read one such sector at once. The second put the
- * visibilities of a bin in the order of rows while those of the bin before are worked on, and mark what they touch. The
+ * necessary. The first fetch rows into a ring in shared memory, up to the length of the ring ahead: of each row
+ * those sectors of 32 bytes that any footprint touches. The L2 cache is set to read one such sector at once. The second
+ * put the visibilities of a bin in the order of rows while the previous bin is processed, and mark what they touch. The
  * others take visibilities in turn, in that order, sixteen lanes each: two rows of eight taps at a time, which meet in
  * no bank of shared memory. Barriers there count the copies that arrive of a few rows, and the warps that are done with
  * them. All kernels lie in shared memory, padded with zeros to 8 x 8.
@@ -31,7 +31,8 @@ constexpr int FETCHERS = 8, SORTERS = 4, WEIGHERS = 12, THREADS = 32 * (FETCHERS
 constexpr int TAPS = 8, GROUP = 4;                /* GROUP: rows of a barrier; a fetching warp has one of them */
 constexpr int GRANULE = 32, LAST = 63;            /* bytes that are marked and fetched at once; the last has the rest */
 constexpr int MOST_SQUARES = 81, CAPACITY = 1536; /* kernels; visibilities of an item */
-constexpr int FEWEST_ROWS = 16; /* of a bin; no fewer than two groups, or the rows of one end in the next but one */
+constexpr int FEWEST_ROWS =
+    16; /* rows of a bin; no fewer than two groups, or the rows of one end in the next but one */
 
 template <typename T> struct geometry {
     static constexpr int CELL = sizeof(cplx<T>);
@@ -212,7 +213,7 @@ template <typename T> struct item_sorter {
     const strip_args<T> &a;
     strip_store<T> &s;
     uint32_t i; /* the thread's number */
-    int rows;   /* of a bin */
+    int rows;   /* rows of a bin */
 
     /* Count the visibilities of every row, and mark the granules that those that begin there touch. */
     __device__ __forceinline__ void count_rows(int to, uint32_t n, uint32_t base, uint2 (&place)[EACH],

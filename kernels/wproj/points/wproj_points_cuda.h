@@ -29,7 +29,7 @@ typedef enum msi_gather_form {
 typedef struct msi_gather_phase {
     double turns;
     int32_t n_polynomial;
-    msi_precision precision; /* of the evaluation */
+    msi_precision precision; /* precision of the evaluation */
 } msi_gather_phase;
 
 enum { MSI_GATHER_PHASE_SCALE = 1024 };

@@ -25,7 +25,7 @@ using namespace wproj_tile;
 namespace {
 
 constexpr uint32_t ITEM_SIZE = 2048;
-constexpr double MOST_ODD = 1e-5; /* of the largest value, by which a kernel may differ from its mirror image */
+constexpr double MOST_ODD = 1e-5; /* part of the largest value, by which a kernel may differ from its mirror image */
 
 /* A box of the unbounded plane whose first cell is (origin_u, origin_v), and the grid that it is folded onto. */
 struct fold_shape {
@@ -55,7 +55,7 @@ float scale_for(float top)
     return std::ldexp(TABLE_TOP, -exponent);
 }
 
-/* Find the largest of |re| and |im| by the bits of positive floats, whose order is that of integers. */
+/* Find the largest of |re| and |im| by the bits of positive floats, which have the order of integers. */
 __global__ void k_largest(const float *table, int64_t n, uint32_t *largest)
 {
     uint32_t top = 0;
@@ -127,7 +127,7 @@ int measure_evenness(const msi_wkernel_set *k, int32_t p, cudaStream_t stream, d
     return MSI_OK;
 }
 
-/* Copy the squares of sub-offsets from 0 on, which are sufficient for an even kernel. */
+/* Copy the squares of sub-offsets 0 and above, which are sufficient for an even kernel. */
 template <typename C> int fold_squares(const msi_wkernel_set *k, C *folded, cudaStream_t stream)
 {
     const int32_t os = k->oversample, middle = os / 2;

@@ -5,7 +5,7 @@
  * touch the tile are staged in shared memory; then all lanes process one after the other. A sample's kernel values are
  * loaded together, before any is used, since they come from L2.
  *
- * Full kernels are even in u and in v, so tables hold squares for sub-offsets from 0 on; a negative one is read
+ * Full kernels are even in u and in v, so tables hold squares for sub-offsets 0 and above; a negative one is read
  * backwards. That leaves (os/2 + 1)^2 of (os + 1)^2 squares, and what runs together fits L2. Squares have their full
  * width and u is fastest, so that a row is contiguous (SDP memo, section 4.1).
  */
@@ -82,7 +82,7 @@ template <typename C, typename T> __device__ void add_part(C &sum, T part, C x)
     sum.im += part * x.im;
 }
 
-/* Load a lane's weights: w[j] is that of tile row 2 j + side; *along_u multiplies them all. */
+/* Load a lane's weights: w[j] belongs to tile row 2 j + side; *along_u multiplies them all. */
 template <typename T, bool FULL, bool LINEAR>
 __device__ void load_weights(const table_view &table, const staged<T> &e, int column, int side, cplx<T> (&w)[ROWS],
                              cplx<T> *along_u)

@@ -28,7 +28,7 @@ struct item {
 struct tile_view {
     msi_wproj_sorted sorted;
     int32_t nu, n_tile_u, n_tile;
-    int64_t n_cell; /* of one image's box */
+    int64_t n_cell; /* number of cells of one image's box */
     const plane_kernel *planes;
     const item *items;
     uint32_t n_item, item_size;

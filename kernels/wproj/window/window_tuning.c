@@ -162,7 +162,7 @@ static int64_t round_up(int64_t x, int64_t step)
 
 /*
  * Estimate the instructions for a visibility and image, from those for a cell and a staged weight on the GPU on which
- * the shapes were tuned. Cells are those of all tiles of the window, including threads without cells.
+ * the shapes were tuned. Cells of all tiles of the window are counted, including threads without cells.
  */
 static double estimate(const msi_window_shape *s, int32_t taps)
 {

@@ -21,7 +21,7 @@ enum { MSI_WINDOW_THREADS, MSI_WINDOW_TENSOR };
 
 /* The division of work in a launch; msi_window_tuning_choose chooses it. */
 typedef struct msi_window_shape {
-    int32_t images;               /* of a thread; more are processed in passes of one launch */
+    int32_t images;               /* images of a thread; more are processed in passes of one launch */
     int32_t coarsen_u, coarsen_v; /* cells of a block that moves as one */
     int32_t blocks_v;             /* blocks of a thread, above each other */
     int32_t tile_u, tile_v;       /* most cells of a block of threads; full tables: most threads, 0 */
@@ -123,8 +123,8 @@ typedef struct msi_window_trials {
     int n;                             /* 1 .. MSI_WINDOW_MAX_SHAPES */
     int64_t n_timing;                  /* calls of time that may be made; fewer than 2 measure nothing */
     msi_window_time_fn time;
-    void *context;    /* of time */
-    const char *path; /* of the cache; NULL: window-tuning in $XDG_CACHE_HOME/msimage or ~/.cache/msimage */
+    void *context;    /* first argument of time */
+    const char *path; /* path of the cache; NULL: window-tuning in $XDG_CACHE_HOME/msimage or ~/.cache/msimage */
 } msi_window_trials;
 
 /*

@@ -119,10 +119,10 @@ __device__ __forceinline__ void weigh_blocks(cplx<typename F::T> *sum, const cpl
  * values themselves.
  */
 template <typename T> struct totals {
-    T *out;           /* of the batch's first visibility */
+    T *out;           /* output of the batch's first visibility */
     int stride;       /* real numbers of a visibility */
-    int number;       /* of the total that a lane holds, of several visibilities together */
-    int number_alone; /* of one visibility by itself */
+    int number;       /* index of the total that a lane holds, of several visibilities together */
+    int number_alone; /* index of one visibility by itself */
 
     /* Find the place of real number `number` of several visibilities' P images. */
     template <int P> __device__ __forceinline__ int place(int number) const

@@ -33,12 +33,12 @@ template <typename T> struct window_args {
     int32_t nu, nv;
     int64_t n_vis;
     int32_t group;                       /* visibilities of a work group */
-    int32_t n_image, first_image;        /* of a cell and of a value; the first that is worked on */
+    int32_t n_image, first_image;        /* images of a cell and of a value; the first image that is processed */
     int32_t n_pass;                      /* times a form's images, in one launch */
     int32_t window_u, window_v;          /* cells */
     int32_t n_tile_u, n_tile_v;          /* tiles of a window, a block each */
-    int32_t threads_u, threads_v;        /* of a tile */
-    int32_t log2_tile_u, log2_tile_v;    /* of a tile's cells, rounded up, or of the threads that there are */
+    int32_t threads_u, threads_v;        /* threads of a tile */
+    int32_t log2_tile_u, log2_tile_v;    /* log2 of a tile's cells, rounded up, or of the available threads */
     int32_t oversample, full, conjugate; /* conjugate: degridding */
     msi_wproj_lookup lookup;
     cudaTextureObject_t texture_u, texture_v;
@@ -84,7 +84,7 @@ template <typename T_, int P_, int CU_, int CV_, int B_, int TU_, int TV_, int N
     using T = T_;
     static constexpr int P = P_, CU = CU_, CV = CV_, B = B_, TU = TU_, TV = TV_, N = N_, BLOCKS = BLOCKS_, FULL = 0;
     static constexpr int THREADS = (TU / CU) * (TV / CV / B);
-    static constexpr int ROWS = CV * B;                    /* of a thread */
+    static constexpr int ROWS = CV * B;                    /* rows of a thread */
     static constexpr int PACK = 16 / (int)sizeof(cplx<T>); /* complex elements */
     static_assert(CU % PACK == 0 && N <= 32 && (CU & (CU - 1)) == 0 && (CV & (CV - 1)) == 0, "shape");
 };
@@ -229,7 +229,7 @@ struct axis {
     int window;
     cudaTextureObject_t texture;
     float oversample;
-    int first, cells; /* of the tile: its first place in the window, and the number of places */
+    int first, cells; /* the tile's first place in the window, and the number of places */
 };
 
 /* Find the weight at place x of the window; 0 outside the footprint. */
@@ -378,7 +378,7 @@ struct tile_thread {
     block_part part;
     int x, y;             /* which thread of the tile it is */
     bool own;             /* it has cells: threads that fill up the last warp have none */
-    int place_u, place_v; /* of its first cell, in the window */
+    int place_u, place_v; /* place of its first cell, in the window */
     staging items_u, items_v;
     axis along_u, along_v;
 };
@@ -410,7 +410,7 @@ template <int CU, int CV, typename T, int P, int N> struct batch_walk {
     batch_store<T, P, N> &b;
     const window_args<T> &a;
     const block_part &part;
-    const cplx<T> *value; /* of the part's first image; NULL: samples alone */
+    const cplx<T> *value; /* value of the part's first image; NULL: samples alone */
 
     __device__ __forceinline__ int size(int64_t first) const
     {
@@ -466,7 +466,7 @@ template <typename T_, int P_, int CV_, int N_, int MOST_, int BLOCKS_> struct f
 /* A thread of a full form has cells of one column, step_v apart. */
 struct column_thread {
     block_part part;
-    int place_u, place_v, step_v; /* of its first cell, in the window */
+    int place_u, place_v, step_v; /* place of its first cell, in the window */
     bool own;                     /* the column lies in the window */
 };
 
@@ -526,7 +526,7 @@ inline int log2_ceil(int n)
     return bits;
 }
 
-/* Fill the arguments for n_pass times P images from first_image on. */
+/* Fill the arguments for n_pass times P images, beginning with first_image. */
 template <typename T, int P>
 void fill_args(window_args<T> *a, const msi_wproj_job *job, int group, int first_image, int n_pass, int conjugate)
 {

@@ -14,7 +14,7 @@ struct msi_window_gridder {
     msi_window_order *order;
     msi_wkernel_mirror mirror;
     msi_wproj_kernels kernels; /* the mirror's and textures; max_taps and operands are set for each launch */
-    cudaArray_t array[2];      /* of the textures */
+    cudaArray_t array[2];      /* arrays of the textures */
     msi_precision precision;
     int n_image;
     int64_t n_expected;
@@ -106,7 +106,7 @@ struct measurement {
     msi_window_gridder *g;
     msi_wproj_job job;
     int degrid;
-    cudaStream_t stream; /* of g */
+    cudaStream_t stream; /* stream of g */
 };
 
 int launch(const msi_wproj_job *job, int degrid, const msi_window_shape *shape, cudaStream_t stream)

@@ -26,7 +26,7 @@ enum { MSI_WINDOW_MAX_CLASS = 8, MSI_WINDOW_MAX_IMAGES = MSI_GRIDDER_MAX_PLANES 
 /* Visibilities in device memory, of one spectral setup, as in msi_vis_segment, or of several, one after the other. All
  * pointers are borrowed. */
 typedef struct msi_window_block {
-    int64_t n_row; /* of the one setup */
+    int64_t n_row; /* number of rows of the one setup */
     int32_t n_chan;
     int64_t plane_stride;       /* samples from one plane to the next: n_row n_chan or more; of several: all samples */
     const double *freq_hz;      /* [n_chan], or as in rows */
@@ -88,9 +88,10 @@ int msi_window_order_give(msi_window_order *o, const msi_window_block *block, in
  * exists. */
 typedef struct msi_window_gridder_spec {
     const msi_wproj_geometry *geometry;
-    const msi_wkernel_set *kernels; /* of the geometry's planes, of either form; values and grid have their precision */
-    int n_image;                    /* image planes gridded together */
-    int64_t capacity;               /* samples of a slice, at most */
+    const msi_wkernel_set
+        *kernels;       /* kernels of the geometry's planes, of either form; values and grid have their precision */
+    int n_image;        /* image planes gridded together */
+    int64_t capacity;   /* samples of a slice, at most */
     int64_t n_expected; /* samples to come in all: shapes that the cache does not know are measured for a twentieth of
                            the time that these take at most; 0: none is measured */
     int textures;       /* 1: interpolate by texture units, of separable kernels in fp32 with geometry->linear */

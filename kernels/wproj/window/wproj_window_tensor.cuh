@@ -137,7 +137,7 @@ __device__ __forceinline__ void forget(int &x)
 /* Reads a lane's cells. ALONE: a cell has only the form's images. */
 template <class F, bool ALONE> struct tile_reader {
     const window_args<float> &a;
-    int image, place_u, place_v; /* of its first cell, in the window */
+    int image, place_u, place_v; /* place of its first cell, in the window */
 
     __device__ __forceinline__ int column(corner c, int step) const
     {
@@ -315,7 +315,7 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
     const uint4 *const lane_u;
     const cplx<float> *const lane_v;
     const float weight_down;
-    const int number; /* of the total that the lane stores */
+    const int number; /* index of the total that the lane stores */
     tile_cells<F> cells;
     int last_u, last_v; /* corner of the last visibility of the batch before */
     /* The batch: a lane's own visibility, and of all those where the window moves and kernels are conjugated. */

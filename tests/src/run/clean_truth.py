@@ -289,7 +289,7 @@ def check_dynamic_range(s):
         s.must(1 / residual.std() > 1e5 and np.abs(residual).max() < 1e-5, "%s: dynamic range %.3g, to the highest pixel %.3g" %
                (" ".join(map(str, options)) or "natural", 1 / residual.std(), 1 / np.abs(residual).max()))
         s.near("a source of 1e-4 next to it", image[330, 200], 1e-4, 1e-5)
-        s.must("accuracy: 1.5e-06 from now on" in log, "the accuracy follows the threshold")
+        s.must("accuracy: now 1.5e-06" in log, "the accuracy follows the threshold")
         if options:
             continue
         # The residual is that of the data minus the predicted model, to the accuracy reached in both directions.
