@@ -42,7 +42,7 @@ struct msi_child {
     double started_s;
 };
 
-/* Of this process, if it is a child: itself, and the sockets that it and its parents have, to be passed on. */
+/* This process, if it is a child: its own data, and the sockets that it and its parents have, to be passed on. */
 static msi_child *self_of_process;
 static int own_socket[MOST_DEPTH], n_own;
 static int is_watched;

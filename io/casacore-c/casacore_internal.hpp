@@ -163,7 +163,7 @@ template <class F> int guarded(const ccc_table *t, const char *column, F &&f) no
 
 /* ---- casacore_types.cc: types and shapes, and strings for C ---- */
 
-/* Convert a type; CCC_OTHER for a type that is not supported. The type of an array is that of its elements. */
+/* Convert a type; CCC_OTHER for a type that is not supported. An array has the type of its elements. */
 ccc_type type_of(cc::DataType type);
 const char *name_of(ccc_type type);
 
@@ -290,7 +290,7 @@ class KnownManagersOnly {
     KnownManagersOnly &operator=(const KnownManagersOnly &) = delete;
 
   private:
-    const cc::DataManagerCtor own_; /* of VirtualTaQLColumn */
+    const cc::DataManagerCtor own_; /* constructor of VirtualTaQLColumn */
 };
 
 /* Check an open table and, recursively, all tables that keywords name, as check_managers does. casacore opens these to

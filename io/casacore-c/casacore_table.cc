@@ -17,7 +17,8 @@ using namespace ccc;
 
 namespace {
 
-constexpr int64_t KEPT_BYTES = 8 << 20, KEPT_BUCKETS = 1024; /* of each manager; casacore searches all kept buckets */
+/* Limits of each manager; casacore searches all kept buckets. */
+constexpr int64_t KEPT_BYTES = 8 << 20, KEPT_BUCKETS = 1024;
 
 /* casacore expands `$NAME` in a path, also after it has appended the names of files. */
 bool is_awkward(const std::string &path)

@@ -77,7 +77,7 @@ void msi_uv_header_free(msi_uv_header *h);
 /* msi_uv_header_text - copy the text of a keyword. Returns: 1; 0, and "", if it is missing. */
 int msi_uv_header_text(const msi_uv_header *h, const char *key, char *to, int64_t size);
 
-/* msi_uv_header_number - return the number of a keyword, or `missing`. The number of a text such as 'J2000' is that of
+/* msi_uv_header_number - return the number of a keyword, or `missing`. A text such as 'J2000' has the number of
  * its digits. */
 double msi_uv_header_number(const msi_uv_header *h, const char *key, double missing);
 

@@ -29,15 +29,15 @@ struct detail {
     const char *note;
     gridding_form gridding = TILES;
     merging merge = IN_TIME;
-    /* of buckets */
+    /* Members for buckets: */
     el56_layout layout = EL56_EVEN;
     int stored = 0, fixed = 0, by_class = 1;
-    /* of tiles */
+    /* Members for tiles: */
     msi_wproj_tile_form form = MSI_WPROJ_TILE_TENSOR;
     int full = 0;
     msi_precision precision = MSI_FP32;
     int32_t least_shift = 0, item_size = 0;
-    /* of the samples */
+    /* Members for the samples: */
     order given = BY_TIME;
     const msi_el56_scatter *scatter = nullptr;
 };

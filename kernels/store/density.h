@@ -37,8 +37,8 @@ typedef struct msi_uv_taper {
 typedef struct msi_weighting {
     msi_weighting_mode mode;
     double robust;    /* Briggs' R, -2 .. 2 */
-    double bandwidth; /* Briggs, without rank_level: the fractional bandwidth of a cube, of which the density is that of
-                         one channel; 0: not used */
+    double bandwidth; /* Briggs, without rank_level: the fractional bandwidth of a cube, if the density belongs to one
+                         channel; 0: not used */
     msi_uv_taper taper;
     msi_vis_weighting vis;
     double most_w_lambda; /* samples with a larger |w| get no weight; 0: no limit */

@@ -856,7 +856,7 @@ typedef struct facet_turns {
     facet_pass pass;
     double accuracy;
     msi_facet_channel *channel;
-    /* Of predictions: */
+    /* Members for predictions: */
     facet_model model;
     const double *scale; /* [facets] factors of the model, NULL: 1 */
     void **to;           /* [segments] zeroed, where the CPU adds visibilities */

@@ -52,7 +52,7 @@ static int choose_centre(msi_imaging_run *r)
         return msi_error_set(MSI_EINPUT,
                              "the selected fields or sets have different phase centres; name one with -shift RA DEC, "
                              "or select one with -field");
-    /* Smaller distances are those of frames and of the same pointing, centred again. */
+    /* Smaller distances come from frames and from the same pointing, centred again. */
     static const double ONE_POINTING_RAD = 1e-5;
     if (r->interval == 0 && !o->pb.apply && !o->pb.correct && !o->pb.mosaic &&
         msi_ms_reader_field_distance(r->reader) > ONE_POINTING_RAD)
@@ -546,7 +546,7 @@ typedef struct made_image {
     msi_image image;
     msi_gridder_report report;
     double largest_weight[MSI_GRIDDER_MAX_PLANES];
-    int rc; /* of msi_gridder_image */
+    int rc; /* result of msi_gridder_image */
 } made_image;
 
 /* Images of several ranks are added to the mean after they were summed over the ranks. */

@@ -19,12 +19,12 @@ enum { MOST_BLOCKS = 64 }; /* per batch: larger batches have fewer barriers betw
 
 /* The blocks of a batch that are converted into reserved rows of the gridder, which saves a copy. */
 typedef struct in_place {
-    int64_t end_block;                   /* blocks from this number on are not converted there */
+    int64_t end_block;                   /* this and later blocks are not converted there */
     int64_t n_block;                     /* blocks so far */
     int64_t n_row, n_used;               /* rows of the last blocks, and those with samples */
-    int64_t n_rows, rows_capacity;       /* of the batch */
+    int64_t n_rows, rows_capacity;       /* rows of the batch */
     msi_vis_rows *rows;                  /* [n_rows] */
-    int64_t first_rows[MOST_BLOCKS + 1]; /* of each block */
+    int64_t first_rows[MOST_BLOCKS + 1]; /* first row of each block */
     msi_block_into into[MOST_BLOCKS];
 } in_place;
 
@@ -44,7 +44,7 @@ typedef struct load {
     in_place in_place;
     msi_beam_weights *beam_weights; /* [sets] NULL unless they are requested */
     msi_imaging_facets *facets;     /* NULL: rows have no tags, unless there is a beam */
-    msi_imaging_beam *beam;         /* of -grid-with-beam; NULL: none */
+    msi_imaging_beam *beam;         /* beam of -grid-with-beam; NULL: none */
 } load;
 
 static int begin_load(load *l, const msi_conversion_spec *spec)
@@ -57,7 +57,7 @@ static int begin_load(load *l, const msi_conversion_spec *spec)
     return msi_reader_pool_set_conversion(l->reader_pool, l->request, n_byte);
 }
 
-/* Return 1 if the samples of each block are those of one gridder, as they are converted. */
+/* Return 1 if all samples of each converted block go to one gridder. */
 static int can_convert_in_place(const load *l, const msi_conversion_spec *spec)
 {
     const msi_imaging_run *r = l->run;

@@ -37,7 +37,7 @@ typedef struct msi_output_shown {
     int is_picture;
     const unsigned char *png; /* [n_png] the picture; NULL: not drawn, or not shown */
     int64_t n_png;
-    /* Of images: */
+    /* Members for images: */
     double freq_hz, bandwidth_hz;
     msi_beam beam; /* zero: none */
     msi_pol pol;   /* 0: of several */

@@ -128,7 +128,8 @@ enum {
 
 /*
  * A sample in its bin is 8 bytes, read at once. at: beginning with the lowest bit, its kernel's first column in the
- * strip, its first row in the bin, msi_wproj_points_kernel's number, and 1 in the top bit where the sample conjugates the kernel.
+ * strip, its first row in the bin, msi_wproj_points_kernel's number, and 1 in the top bit where the sample conjugates
+ * the kernel.
  */
 typedef struct msi_wproj_points_strip_place {
     uint32_t at;

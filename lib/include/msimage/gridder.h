@@ -161,8 +161,8 @@ MSIMAGE_API void msimage_gridder_free(msimage_gridder *g);
 MSIMAGE_API int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples);
 
 /**
- * Multiply all weights by density weights and a taper: once, after the last sample. Densities are those of plane 0; in
- * cells where it has no sample, those of other planes' samples.
+ * Multiply all weights by density weights and a taper: once, after the last sample. Densities come from plane 0; in
+ * cells where it has no sample, from other planes' samples.
  * @param g the gridder
  * @param rule the weighting
  * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EARGUMENT (a second time, or an image of #MSIMAGE_XY or a prediction, whose
