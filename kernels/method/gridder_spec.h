@@ -51,8 +51,8 @@ typedef struct msi_gridder_spec {
      * multiplied by x^t. 0: 1, without x. */
     int n_term;
     double reference_hz;
-    /* Names in the table of strategies; NULL: "wgrid", and the strategy with the lowest estimated time. "subgrid" becomes
-     * "planes" if w does not matter anywhere in the field. */
+    /* Names in the table of strategies; NULL: "wgrid", and the strategy with the lowest estimated time. "subgrid"
+     * becomes "planes" if w does not matter anywhere in the field. */
     const char *method, *strategy;
     double accuracy;                /* relative L2 error of the image or of the visibilities; 1e-13 .. 0.1 */
     msi_precision_choice precision; /* AUTO: fp32 if its rounding stays below the accuracy */

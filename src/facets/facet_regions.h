@@ -56,8 +56,8 @@ int msi_facets_auto(msi_facets *out, const char *from, const msi_facet_target *t
 enum { MSI_STENCIL = 6 }; /* nodes in each direction */
 
 /*
- * msi_facets_grid - make facets of nx x ny nodes from one corner of the image to the other. Their weights at a pixel come
- * from Lagrange's interpolation between the MSI_STENCIL nearest nodes, or all if there are fewer. A negative weight
+ * msi_facets_grid - make facets of nx x ny nodes from one corner of the image to the other. Their weights at a pixel
+ * come from Lagrange's interpolation between the MSI_STENCIL nearest nodes, or all if there are fewer. A negative weight
  * is possible; they sum to 1.
  * Given:    only_directions  without boxes and labels
  * Returned, returns: as msi_facets_read

@@ -16,8 +16,8 @@
  *     R_t = sum over f, k of w_f x_k^t P_fk D_fk,    S_tq = sum over f, k of w_f g_fk P_fk^2 x_k^(t+q)
  *
  * The terms of true flux are S^-1 R, the terms of the image S^-1 R times the response. So the image has the spectra of
- * the sky. The result is H S^-1 R times the response. H is the Hessian of all samples without beams. The response makes the
- * noise of term 0 flat.
+ * the sky. The result is H S^-1 R times the response. H is the Hessian of all samples without beams. The response makes
+ * the noise of term 0 flat.
  */
 #ifndef MSI_PB_MOSAIC_H
 #define MSI_PB_MOSAIC_H
