@@ -71,6 +71,15 @@ typedef struct msi_clean_search {
     const uint8_t *allow;
 } msi_clean_search;
 
+/* Planes that are joined into a quantity, `stride` pixels apart. */
+typedef struct msi_clean_joined {
+    const void *planes;
+    int64_t stride;
+    int n_sum;        /* sums over channels, for each polarisation; 0: the planes are the channels */
+    const void *rows; /* [n_sum][n_sum], in the engine's memory and precision: the root of the squares of these sums of
+                         them; NULL: there is one sum, the mean over channels */
+} msi_clean_joined;
+
 /* A range of keys, as bins divide it. */
 typedef struct msi_clean_range {
     double threshold, peak;
@@ -88,6 +97,9 @@ typedef struct msi_clean_loop {
     const void *psf; /* [cells][n_channel][ny][nx] */
     const void
         *fit; /* [n_channel][n_channel] a linear fit instead of the setup's, as a matrix of a map; NULL: the setup's */
+    const void *rows; /* [n_row][n_channel] for lists: the quantity is the root of the squares of these sums, in the
+                         engine's memory and precision; NULL: that of the setup */
+    int n_row;
     int64_t psf_id; /* for lists: another number for other values; 0: unknown */
     double gain, threshold, diverged;
     int stop_negative;
@@ -143,6 +155,17 @@ MSI_CLEAN_FN double msi_clean_gaussian_at(const msi_clean_gaussian *g, int64_t u
     return power < 746 ? exp(-power) : 0; /* exp(-746) is 0, but takes long */
 }
 
+/* msi_clean_join_of - return how planes are joined. */
+static inline msi_clean_join msi_clean_join_of(const msi_clean_join *setup, const msi_clean_joined *from)
+{
+    msi_clean_join j = *setup;
+    if (!from->n_sum) return j;
+    j.n_channel = from->n_sum;
+    j.squared = j.no_negative = 0;
+    j.n_row = from->rows ? from->n_sum : 0;
+    return j;
+}
+
 typedef struct msi_clean_engine msi_clean_engine;
 
 struct msi_clean_engine_ops {
@@ -162,10 +185,8 @@ struct msi_clean_engine_ops {
     int (*allow)(msi_clean_engine *e, const msi_clean_allow *from, uint8_t *allow);
     /* finite: replace values that are not finite by zero. */
     int (*finite)(msi_clean_engine *e, void *image, int64_t n);
-    /* join: compute the quantity of planes, times the factor unless that is NULL; averaged: there is one plane for each
-     * polarisation, the mean over channels. */
-    int (*join)(msi_clean_engine *e, const void *planes, int64_t stride, int averaged, const void *factor,
-                void *quantity);
+    /* join: compute the quantity of planes, times the factor unless that is NULL. */
+    int (*join)(msi_clean_engine *e, const msi_clean_joined *from, const void *factor, void *quantity);
     /* mean: sum_c share_c of planes of one polarisation; not finite where a plane is not finite. */
     int (*mean)(msi_clean_engine *e, const void *planes, int64_t stride, int pol, void *out);
     int (*map)(msi_clean_engine *e, const msi_clean_map *m);

@@ -179,10 +179,9 @@ static int engine_finite(msi_clean_engine *e, void *image, int64_t n)
     return MSI_OK;
 }
 
-static int engine_join(msi_clean_engine *e, const void *planes, int64_t stride, int averaged, const void *factor,
-                       void *quantity)
+static int engine_join(msi_clean_engine *e, const msi_clean_joined *from, const void *factor, void *quantity)
 {
-    CALL(join, planes, stride, averaged, factor, quantity);
+    CALL(join, from, factor, quantity);
     return MSI_OK;
 }
 
@@ -394,8 +393,10 @@ static void interleave_row(const msi_clean_engine *e, const void *psf, int64_t y
 static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done)
 {
     e->loop_fit = loop->fit ? loop->fit : e->fit;
-    msi_clean_list_step step = {.join = &e->s.join,
-                                .share = e->share,
+    msi_clean_join join = e->s.join;
+    if (loop->rows) join.n_row = loop->n_row;
+    msi_clean_list_step step = {.join = &join,
+                                .share = loop->rows ? loop->rows : e->share,
                                 .list = e->list,
                                 .residual = e->residual,
                                 .list_stride = e->s.list_limit,

@@ -592,27 +592,23 @@ int engine_finite(msi_clean_engine *e, void *image, int64_t n)
     return is_single(e) ? pass<float>::finite(e, image, n) : pass<double>::finite(e, image, n);
 }
 
-template <typename T>
-int join_planes(msi_clean_engine *e, const void *planes, int64_t stride, int averaged, const void *factor, void *out)
+template <typename T> int join_planes(msi_clean_engine *e, const msi_clean_joined *from, const void *factor, void *out)
 {
-    joined<T> in = {e->s.join, (const T *)e->share, (const T *)planes, stride, e->n_pixel};
-    if (averaged) {
-        in.j = {1, e->s.join.n_pol, 0, 0, e->s.join.searched};
-        in.share = nullptr;
-    }
+    const void *share = from->rows ? from->rows : from->n_sum ? nullptr : e->share;
+    const joined<T> in = {msi_clean_join_of(&e->s.join, from), (const T *)share, (const T *)from->planes, from->stride,
+                          e->n_pixel};
     return pass<T>::join(e, in, factor, out);
 }
 
-int engine_join(msi_clean_engine *e, const void *planes, int64_t stride, int averaged, const void *factor, void *out)
+int engine_join(msi_clean_engine *e, const msi_clean_joined *from, const void *factor, void *out)
 {
     MSI_TRY(msi_gpu_stream_enter(&e->on));
-    return is_single(e) ? join_planes<float>(e, planes, stride, averaged, factor, out)
-                        : join_planes<double>(e, planes, stride, averaged, factor, out);
+    return is_single(e) ? join_planes<float>(e, from, factor, out) : join_planes<double>(e, from, factor, out);
 }
 
 template <typename T> int mean_planes(msi_clean_engine *e, const void *planes, int64_t stride, int pol, void *out)
 {
-    const joined<T> in = {{e->s.join.n_channel, 1, 0, 0, 0},
+    const joined<T> in = {{e->s.join.n_channel, 1, 0, 0, 0, 0},
                           (const T *)e->share,
                           (const T *)planes + pol * stride,
                           stride * e->s.join.n_pol,

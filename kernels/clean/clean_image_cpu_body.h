@@ -16,15 +16,14 @@ static void IN(finite)(const msi_clean_engine *e, void *image, int64_t n)
         if (!isfinite(v[i])) v[i] = 0;
 }
 
-static void IN(join)(const msi_clean_engine *e, const void *planes, int64_t stride, int averaged, const void *factor,
-                     void *quantity)
+static void IN(join)(const msi_clean_engine *e, const msi_clean_joined *from, const void *factor, void *quantity)
 {
     const REAL one = 1;
-    const msi_clean_join mean = {1, e->s.join.n_pol, 0, 0, e->s.join.searched};
+    const msi_clean_join sums = msi_clean_join_of(&e->s.join, from);
+    const REAL *share = from->rows ? from->rows : from->n_sum ? &one : e->share;
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < e->n_pixel; i++) {
-        REAL q = IN(msi_clean_quantity)(averaged ? &mean : &e->s.join, averaged ? &one : e->share,
-                                        (const REAL *)planes + i, stride);
+        REAL q = IN(msi_clean_quantity)(&sums, share, (const REAL *)from->planes + i, from->stride);
         if (factor) q *= ((const REAL *)factor)[i];
         ((REAL *)quantity)[i] = q;
     }
@@ -32,7 +31,7 @@ static void IN(join)(const msi_clean_engine *e, const void *planes, int64_t stri
 
 static void IN(mean)(const msi_clean_engine *e, const void *planes, int64_t stride, int pol, void *out)
 {
-    const msi_clean_join one = {e->s.join.n_channel, 1, 0, 0, 0};
+    const msi_clean_join one = {.n_channel = e->s.join.n_channel, .n_pol = 1};
     const REAL *first = (const REAL *)planes + pol * stride;
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < e->n_pixel; i++)

@@ -262,7 +262,7 @@ __device__ __forceinline__ candidate<T> scan_planes(const list_job<T> &job, cons
                      first_c + u < job.j.n_channel && k < (first_c + u + 1) * job.j.n_pol; k++)
                     r[k * stride] = fma(-c.of_plane[k], psf[u], r[k * stride]);
         }
-        T q = quantity_of(&job.j, v.share, r, stride);
+        T q = quantity_of(&job.j, job.rows ? job.rows : v.share, r, stride);
         if (job.factor) q *= v.factor[i];
         const T key = key_of(q, job.j.no_negative);
         if (key > most) {

@@ -13,7 +13,7 @@ namespace {
 /* The arguments of a loop, and pointers to its results. */
 template <typename T> struct loop_job {
     msi_clean_join j;
-    const T *share, *fit;
+    const T *share, *fit, *rows; /* rows [j.n_row][n_channel]; NULL: share is the row */
     const msi_clean_log_table *log;
     const T *psf; /* PSF of all cells */
     msi_clean_cells cells;
@@ -29,6 +29,8 @@ template <typename T> loop_job<T> loop_job_of(const msi_clean_engine *e, const m
 {
     loop_job<T> job = {};
     job.j = e->s.join;
+    if (loop->rows) job.j.n_row = loop->n_row;
+    job.rows = (const T *)loop->rows;
     job.share = (const T *)e->share;
     job.fit = (const T *)(loop->fit ? loop->fit : e->fit);
     job.log = e->log;

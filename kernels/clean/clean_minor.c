@@ -281,7 +281,8 @@ static int find_peak(msi_clean_call *call, msi_clean_search *search, msi_clean_p
     if (c->n_plane == 1 && !factor && !c->spec.squared_join) {
         search->quantity = call->residual.pixel;
     } else {
-        MSI_TRY(c->ops->join(c->e, call->residual.pixel, call->residual.stride, 0, factor, c->quantity));
+        const msi_clean_joined from = {.planes = call->residual.pixel, .stride = call->residual.stride};
+        MSI_TRY(c->ops->join(c->e, &from, factor, c->quantity));
         search->quantity = c->quantity;
     }
     return c->ops->peak(c->e, search, peak);

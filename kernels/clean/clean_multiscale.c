@@ -16,8 +16,10 @@
  * squares of the residual. tclean chooses again for every component; so does this method with a scale_gain so small
  * that a list holds one pixel. A peak's key times its scale's bias is then (R * K) / sqrt(P * K * K), at scale 0 the
  * residual. Cleaning ends when the component of the chosen scale is at or below the threshold, in Jy. Taylor terms take
- * the rules of tclean's mtmfs for the masks of scales and for the end (MultiTermMatrixCleaner.cc of CASA 6); pixels are
- * compared by the mean over frequencies here, there by the squares that a component of all terms removes.
+ * the rules of tclean's mtmfs for the masks of scales, for the end and for the choice (MultiTermMatrixCleaner.cc of CASA
+ * 6): the component of all terms that removes most from the squares, R^T H^-1 R with R_t = sum_k g_k x_k^t R_k (shares
+ * g_k, powers of the frequency x_k) and the scale's Hessian H_tq = sum_k g_k x_k^(t+q) (P_k * K * K)(0). With H = L L^T
+ * that is the square of L^-1 R: sums over channels, one for each term.
  */
 #include <limits.h>
 #include <math.h>
@@ -55,7 +57,10 @@ struct msi_clean_multiscale {
     int used[MSI_CLEAN_MAX_SCALE];  /* 0: left out because the PSF has no response to it; gain and bias are not set */
     void *searched[MSI_CLEAN_MAX_PLANE]; /* narrow spectra of the searched images */
     void *narrow_work;
-    void *planes, *mean;                /* [n_plane], [n_pol] images */
+    void *planes, *mean; /* [n_plane], [n_sum][n_pol] images */
+    void *sums;          /* [n_sum][n_channel] by terms: the factors of channels in the sums R_t */
+    void *rows_of_sums[MSI_CLEAN_MAX_SCALE],
+        *rows[MSI_CLEAN_MAX_SCALE];     /* by terms: L^-1, of the sums and of channels */
     void *best;                         /* the joined image of the best scale so far */
     uint8_t *mask[MSI_CLEAN_MAX_SCALE]; /* by power: pixels where scales above 0 may be found */
     void *model[MSI_CLEAN_MAX_PLANE];
@@ -151,7 +156,8 @@ static void sample_kernel(const msi_cleaner_spec *s, int i, double *kernel)
 typedef struct rounds {
     msi_clean_call *call;
     scale_state scale[MSI_CLEAN_MAX_SCALE];
-    int n_last; /* rounds that went down to the threshold */
+    msi_clean_peak points; /* by terms: of the mean over channels */
+    int n_last;            /* rounds that went down to the threshold */
 } rounds;
 
 static int64_t largest_half(const msi_cleaner *c)
@@ -174,10 +180,24 @@ static int by_power(const msi_cleaner *c)
     return c->spec.scale_rule == MSI_CLEAN_BY_POWER;
 }
 
-/* Quantities of means over channels can be joined from convolved means; only squared channels need every plane. */
+/* By terms, scales and pixels are chosen as in tclean's mtmfs. That has no sign, which some options need. */
+static int by_terms(const msi_cleaner *c)
+{
+    const msi_cleaner_spec *s = &c->spec;
+    return by_power(c) && s->of_taylor && s->fit == MSI_CLEAN_FIT_POLYNOMIAL && s->n_term > 1 && !s->squared_join &&
+           !c->setup.join.no_negative && !s->stop_negative;
+}
+
+/* Return the number of sums over channels of which quantities are joined, for each polarisation; 0: of channels. */
+static int n_sum(const msi_cleaner *c)
+{
+    return c->spec.squared_join ? 0 : by_terms(c) ? c->spec.n_term : 1;
+}
+
+/* Quantities of sums over channels can be joined from convolved sums; only squared channels need every plane. */
 static int n_joined(const msi_cleaner *c)
 {
-    return c->spec.squared_join ? c->n_plane : c->spec.n_pol;
+    return c->spec.squared_join ? c->n_plane : n_sum(c) * c->spec.n_pol;
 }
 
 /* Write a kernel, or zeros, into the middle of an image. */
@@ -239,7 +259,7 @@ static int allocate_arrays(msi_cleaner *c)
     for (int i = 0; i < n_joined(c); i++) MSI_TRY(o->alloc(c->e, &m->searched[i], narrow, "a transform"));
     for (int i = 0; i < c->n_plane; i++) MSI_TRY(o->alloc_paged(c->e, &m->model[i], wide, "transforms of models"));
     MSI_TRY(o->alloc_paged(c->e, &m->planes, image * c->n_plane, "convolved residuals"));
-    MSI_TRY(o->alloc(c->e, &m->mean, image * c->spec.n_pol, "the joined image"));
+    MSI_TRY(o->alloc(c->e, &m->mean, image * (n_sum(c) ? n_joined(c) : c->spec.n_pol), "the joined image"));
     for (int s = 1; s < c->spec.n_scale && by_power(c); s++)
         MSI_TRY(o->alloc(c->e, (void **)&m->mask[s], c->n_pixel, "a scale's mask"));
     return o->alloc(c->e, &m->best, image, "the joined image");
@@ -269,13 +289,15 @@ static void release_scales(msi_cleaner *c)
         o->release(c->e, m->kernel_narrow[i]);
         o->release(c->e, m->psf[i]);
         o->release(c->e, m->fit[i]);
+        o->release(c->e, m->rows_of_sums[i]);
+        o->release(c->e, m->rows[i]);
         o->release(c->e, m->mask[i]);
     }
     for (int i = 0; i < MSI_CLEAN_MAX_PLANE; i++) {
         o->release(c->e, m->searched[i]);
         o->release(c->e, m->model[i]);
     }
-    void *all[] = {m->narrow_work, m->planes, m->mean, m->best};
+    void *all[] = {m->narrow_work, m->planes, m->mean, m->best, m->sums};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) o->release(c->e, all[i]);
     o->fft_free(c->e, m->narrow);
     msi_free(m);
@@ -286,7 +308,7 @@ static int64_t bytes(const msi_cleaner *c)
     const int64_t wide = (wide_edge(c, c->spec.nx) / 2 + 8) * wide_edge(c, c->spec.ny);
     const int64_t narrow = (narrow_edge(c, c->spec.nx) / 2 + 8) * narrow_edge(c, c->spec.ny);
     const int64_t n_scale = c->spec.n_scale, n_psf = (int64_t)c->n_cell * c->spec.n_channel;
-    const int64_t images = c->n_plane + c->spec.n_pol + 1 + (n_scale - 1) * n_psf;
+    const int64_t images = c->n_plane + (n_sum(c) ? n_joined(c) : c->spec.n_pol) + 1 + (n_scale - 1) * n_psf;
     return c->complex_bytes * (wide * (n_scale + n_psf + c->n_plane) + narrow * (n_scale + n_joined(c))) +
            c->ops->fft_bytes(&c->setup, wide_edge(c, c->spec.nx), wide_edge(c, c->spec.ny)) +
            c->ops->fft_bytes(&c->setup, narrow_edge(c, c->spec.nx), narrow_edge(c, c->spec.ny)) +
@@ -374,7 +396,65 @@ static int fetch_middle(msi_cleaner *c, int scale, int channel, double *value)
     return MSI_OK;
 }
 
-/* Make the fit of a scale from the responses of channels to it. */
+enum { T = MSI_CLEAN_MAX_TERM };
+
+/* Factor H = L L^T. Returned: inverse  L^-1. Returns 0 if H is not positive definite */
+static int invert_hessian(int n, const double h[2 * T], double inverse[T][T])
+{
+    double l[T][T] = {{0}};
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++) {
+            double sum = h[i + j];
+            for (int k = 0; k < j; k++) sum -= l[i][k] * l[j][k];
+            if (i == j && !(sum > 1e-9 * h[2 * i])) return 0;
+            l[i][j] = i == j ? sqrt(sum) : sum / l[j][j];
+        }
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++) {
+            double sum = i == j;
+            for (int k = j; k < i; k++) sum -= l[i][k] * inverse[k][j];
+            inverse[i][j] = sum / l[i][i];
+        }
+    return 1;
+}
+
+/*
+ * By terms: make the rows of a scale from the responses of channels to it. A scale without a Hessian that can be
+ * inverted is compared by the mean over channels.
+ */
+static int make_rows(msi_cleaner *c, int scale, const double *response)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    const int n = c->spec.n_channel, n_term = c->spec.n_term;
+    double low = INFINITY, high = -INFINITY, h[2 * T] = {0}, inverse[T][T] = {{0}}, of_sums[T * T] = {0};
+    double sums[T * MSI_CLEAN_CHANNELS] = {0}, rows[T * MSI_CLEAN_CHANNELS] = {0};
+    c->ops->release(c->e, m->rows_of_sums[scale]);
+    c->ops->release(c->e, m->rows[scale]);
+    m->rows_of_sums[scale] = m->rows[scale] = NULL;
+    for (int k = 0; k < n; k++) {
+        low = fmin(low, c->freq_hz[k]);
+        high = fmax(high, c->freq_hz[k]);
+    }
+    for (int k = 0; k < n; k++) {
+        const double x = high > low ? (2 * c->freq_hz[k] - low - high) / (high - low) : 0; /* any origin will do */
+        for (int t = 0; t < n_term; t++) sums[t * n + k] = c->setup.share[k] * pow(x, t);
+        for (int t = 0; t < 2 * n_term - 1; t++) h[t] += c->setup.share[k] * pow(x, t) * response[k];
+    }
+    if (!invert_hessian(n_term, h, inverse)) {
+        memset(inverse, 0, sizeof inverse);
+        inverse[0][0] = h[0] > 0 ? 1 / sqrt(h[0]) : 0;
+    }
+    for (int i = 0; i < n_term; i++)
+        for (int t = 0; t <= i; t++) {
+            of_sums[i * n_term + t] = inverse[i][t];
+            for (int k = 0; k < n; k++) rows[i * n + k] += inverse[i][t] * sums[t * n + k];
+        }
+    MSI_TRY(msi_clean_upload_matrix(c, &m->sums, sums, (int64_t)n_term * n));
+    MSI_TRY(msi_clean_upload_matrix(c, &m->rows_of_sums[scale], of_sums, (int64_t)n_term * n_term));
+    return msi_clean_upload_matrix(c, &m->rows[scale], rows, (int64_t)n_term * n);
+}
+
+/* Make the fit of a scale, and its rows, from the responses of channels to it. */
 static int make_scale_fit(msi_cleaner *c, int scale)
 {
     msi_clean_multiscale *m = c->multiscale;
@@ -383,6 +463,7 @@ static int make_scale_fit(msi_cleaner *c, int scale)
     c->ops->release(c->e, m->fit[scale]);
     m->fit[scale] = NULL;
     for (int i = 0; i < n; i++) MSI_TRY(fetch_middle(c, scale, i, &response[i]));
+    if (by_terms(c)) MSI_TRY(make_rows(c, scale, response));
     MSI_TRY(msi_alloc(&fit, n * n, sizeof *fit, "a spectral fit"));
     memcpy(fit, c->fit, (size_t)(n * n) * sizeof *fit);
     int rc = msi_clean_fit_of_scale(c, response, fit);
@@ -445,7 +526,8 @@ static int choose_gain(msi_cleaner *c, int scale, double peak)
     }
     m->power[scale] = power;
     m->gain[scale] = c->spec.gain / response;
-    m->bias[scale] = scale_bias_of(&c->spec, scale, power);
+    /* By terms the power is in the rows. */
+    m->bias[scale] = scale_bias_of(&c->spec, scale, by_terms(c) ? 1 : power);
     return MSI_OK;
 }
 
@@ -457,7 +539,10 @@ static int choose_gain_of_points(msi_cleaner *c, double peak)
     m->used[0] = !c->spec.no_points;
     m->power[0] = m->bias[0] = 1;
     m->gain[0] = c->spec.gain;
-    return MSI_OK;
+    if (!by_terms(c)) return MSI_OK;
+    double response[MSI_CLEAN_CHANNELS];
+    for (int k = 0; k < c->spec.n_channel; k++) response[k] = 1;
+    return make_rows(c, 0, response);
 }
 
 /* Log the scales that are left out. */
@@ -541,17 +626,43 @@ static int search_scale(msi_clean_call *call, int scale, msi_clean_peak *peak)
     msi_cleaner *c = call->c;
     msi_clean_multiscale *m = c->multiscale;
     msi_clean_search search = {c->quantity, NULL};
-    const int averaged = !c->spec.squared_join;
-    const void *planes = averaged ? m->mean : call->residual.pixel;
-    int64_t stride = averaged ? c->n_pixel : call->residual.stride;
+    msi_clean_joined from = {n_sum(c) ? m->mean : call->residual.pixel, n_sum(c) ? c->n_pixel : call->residual.stride,
+                             n_sum(c), m->rows_of_sums[scale]};
     if (scale) {
         MSI_TRY(convolve_searched(c, scale));
-        planes = m->planes;
-        stride = c->n_pixel;
+        from.planes = m->planes;
+        from.stride = c->n_pixel;
     }
     MSI_TRY(msi_clean_allow_scale(call, scale, border_of(c, scale), &search.allow));
-    MSI_TRY(c->ops->join(c->e, planes, stride, averaged, msi_clean_factor_of(call), c->quantity));
+    MSI_TRY(c->ops->join(c->e, &from, msi_clean_factor_of(call), c->quantity));
     return c->ops->peak(c->e, &search, peak);
+}
+
+/* By terms: find the peak of the mean over channels, to which thresholds refer. */
+static int search_points(msi_clean_call *call, msi_clean_peak *peak)
+{
+    msi_cleaner *c = call->c;
+    const msi_clean_joined mean = {.planes = c->multiscale->mean, .stride = c->n_pixel, .n_sum = 1};
+    msi_clean_search search = {c->quantity, NULL};
+    MSI_TRY(msi_clean_allow_scale(call, 0, border_of(c, 0), &search.allow));
+    MSI_TRY(c->ops->join(c->e, &mean, msi_clean_factor_of(call), c->quantity));
+    return c->ops->peak(c->e, &search, peak);
+}
+
+/* Make the sums of a polarisation's channels in m->mean: their mean, and by terms the sums with powers of frequency. */
+static int make_sums(const msi_clean_call *call, int pol)
+{
+    msi_cleaner *c = call->c;
+    void *out = (char *)c->multiscale->mean + pol * c->n_pixel * c->real_bytes;
+    if (!by_terms(c)) return c->ops->mean(c->e, call->residual.pixel, call->residual.stride, pol, out);
+    const msi_clean_map map = {.in = msi_clean_plane(c, &call->residual, pol),
+                               .in_stride = call->residual.stride * c->spec.n_pol,
+                               .n_in = c->spec.n_channel,
+                               .out = out,
+                               .out_stride = c->n_pixel * c->spec.n_pol,
+                               .n_out = c->spec.n_term,
+                               .matrix = c->multiscale->sums};
+    return c->ops->map(c->e, &map);
 }
 
 /* Return the peak of a scale as used to compare scales. */
@@ -567,13 +678,10 @@ static int choose_scale(rounds *r, int *best)
     msi_clean_call *call = r->call;
     msi_cleaner *c = call->c;
     msi_clean_multiscale *m = c->multiscale;
-    const int averaged = !c->spec.squared_join;
-    for (int p = 0; p < c->spec.n_pol && averaged; p++) {
-        if (!msi_clean_plane_searched(c, p)) continue;
-        MSI_TRY(c->ops->mean(c->e, call->residual.pixel, call->residual.stride, p,
-                             (char *)m->mean + p * c->n_pixel * c->real_bytes));
-    }
-    const msi_clean_planes from = averaged ? (msi_clean_planes){m->mean, c->n_pixel} : call->residual;
+    for (int p = 0; p < c->spec.n_pol && n_sum(c); p++)
+        if (msi_clean_plane_searched(c, p)) MSI_TRY(make_sums(call, p));
+    if (by_terms(c)) MSI_TRY(search_points(call, &r->points));
+    const msi_clean_planes from = n_sum(c) ? (msi_clean_planes){m->mean, c->n_pixel} : call->residual;
     for (int i = 0; i < n_joined(c) && c->spec.n_scale > 1; i++) {
         if (!msi_clean_plane_searched(c, i)) continue;
         MSI_TRY(c->ops->forward(c->e, m->narrow, msi_clean_plane(c, &from, i), 0, MSI_CLEAN_CORNER, m->searched[i]));
@@ -641,6 +749,8 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
     MSI_TRY(make_scale_psf(c, scale));
     msi_clean_loop loop = {.psf = scale ? m->psf[scale] : c->psf,
                            .fit = m->fit[scale],
+                           .rows = m->rows[scale],
+                           .n_row = c->spec.n_term,
                            .psf_id = c->psf_id + scale,
                            .gain = m->gain[scale],
                            .stop_negative = c->spec.stop_negative,
@@ -693,6 +803,7 @@ static msi_clean_peak reported(const msi_cleaner *c, const rounds *r, int best)
     const int scale = by_power(c) ? 0 : best;
     msi_clean_peak peak = {0, 0, 0, 0};
     if (best < 0) return peak;
+    if (by_terms(c)) return r->points;
     peak = r->scale[scale].peak;
     peak.key *= c->multiscale->bias[scale];
     peak.value *= c->multiscale->bias[scale];
@@ -716,7 +827,8 @@ static int ends_by_points(const msi_cleaner *c)
 /* Return 1 if the chosen scale must be cleaned. */
 static int is_above(const rounds *r, int best)
 {
-    if (ends_by_points(r->call->c)) return r->scale[0].peak.key > r->call->report->threshold;
+    const msi_clean_peak *points = by_terms(r->call->c) ? &r->points : &r->scale[0].peak;
+    if (ends_by_points(r->call->c)) return points->key > r->call->report->threshold;
     return biased(r->call->c, r, best) > least_of(r, best);
 }
 

@@ -45,12 +45,14 @@ MSI_CLEAN_FN int msi_clean_cell_of(const msi_clean_cells *c, uint32_t place)
 /* Number of bins between a threshold and the peak, by which lists are cut. */
 enum { MSI_CLEAN_BINS = 1024 };
 
-/* How planes are joined into the searched quantity. share [n_channel] are w_c / sum w, in the planes' precision. */
+/* How planes are joined into the searched quantity. share [n_channel] are w_c / sum w, in the planes' precision; with
+ * n_row, [n_row][n_channel] factors instead, and the quantity is the root of the squares of n_row sums. */
 typedef struct msi_clean_join {
     int n_channel, n_pol;
     int squared;       /* channels are squared */
     int no_negative;   /* for a signed quantity */
     unsigned searched; /* bit p: polarisation p is searched; 0: all are */
+    int n_row;         /* 0: one row, share */
 } msi_clean_join;
 
 /* Return 1 if components are searched for in a polarisation. */
@@ -70,7 +72,7 @@ MSI_CLEAN_FN int msi_clean_n_searched(const msi_clean_join *j)
 /* Return 1 if the quantity has a sign: the sign of a component in the searched polarisation. */
 MSI_CLEAN_FN int msi_clean_signed(const msi_clean_join *j)
 {
-    return !j->squared && (j->searched ? !(j->searched & (j->searched - 1)) : j->n_pol == 1);
+    return !j->squared && !j->n_row && (j->searched ? !(j->searched & (j->searched - 1)) : j->n_pol == 1);
 }
 
 #define REAL     float

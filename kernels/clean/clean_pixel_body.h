@@ -15,22 +15,26 @@ MSI_CLEAN_FN REAL NAME(msi_clean_key)(REAL q, int no_negative)
  */
 MSI_CLEAN_FN REAL NAME(msi_clean_quantity)(const msi_clean_join *j, const REAL *share, const REAL *r, int64_t stride)
 {
+    const int n_row = j->n_row ? j->n_row : 1;
     REAL squares = 0;
     for (int p = 0; p < j->n_pol; p++) {
-        REAL sum = 0;
         if (!msi_clean_searched(j, p)) continue;
-        for (int c = 0; c < j->n_channel; c++) {
-            if (share[c] == 0) continue;
-            const REAL value = r[((int64_t)c * j->n_pol + p) * stride];
-            if (j->squared) {
-                const REAL weighted = share[c] * value;
-                squares = FMA(weighted, value, squares);
-            } else {
-                sum = FMA(share[c], value, sum);
+        for (int row = 0; row < n_row; row++) {
+            const REAL *factor = share + row * j->n_channel;
+            REAL sum = 0;
+            for (int c = 0; c < j->n_channel; c++) {
+                if (factor[c] == 0) continue;
+                const REAL value = r[((int64_t)c * j->n_pol + p) * stride];
+                if (j->squared) {
+                    const REAL weighted = factor[c] * value;
+                    squares = FMA(weighted, value, squares);
+                } else {
+                    sum = FMA(factor[c], value, sum);
+                }
             }
+            if (msi_clean_signed(j)) return sum;
+            if (!j->squared) squares = FMA(sum, sum, squares);
         }
-        if (msi_clean_signed(j)) return sum;
-        if (!j->squared) squares = FMA(sum, sum, squares);
     }
     return SQRT(squares);
 }

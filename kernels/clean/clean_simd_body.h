@@ -11,13 +11,15 @@ ALWAYS_INLINE void NAME(join_pixels)(const msi_clean_join *j, const REAL *share,
                                      REAL *restrict q)
 {
     REAL sum[MSI_CLEAN_PIECE];
-    const int is_signed = msi_clean_signed(j);
+    const int is_signed = msi_clean_signed(j), n_row = j->n_row ? j->n_row : 1;
     for (int i = 0; i < n; i++) q[i] = 0;
-    for (int p = 0; p < j->n_pol; p++) {
+    for (int k = 0; k < j->n_pol * n_row; k++) {
+        const int p = k / n_row;
+        const REAL *row = share + (int64_t)(k % n_row) * j->n_channel;
         if (!msi_clean_searched(j, p)) continue;
         for (int i = 0; i < n; i++) sum[i] = 0;
         for (int c = 0; c < j->n_channel; c++) {
-            const REAL *restrict value = r + ((int64_t)c * j->n_pol + p) * stride, w = share[c];
+            const REAL *restrict value = r + ((int64_t)c * j->n_pol + p) * stride, w = row[c];
             if (w == 0) continue;
             for (int i = 0; i < n && j->squared; i++) {
                 const REAL weighted = w * value[i];

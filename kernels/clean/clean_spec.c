@@ -295,7 +295,8 @@ int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec)
     c->setup.nx = s->nx;
     c->setup.ny = s->ny;
     c->setup.precision = s->precision;
-    c->setup.join = (msi_clean_join){s->n_channel, s->n_pol, s->squared_join != 0, 0, s->search_pol};
+    c->setup.join = (msi_clean_join){
+        .n_channel = s->n_channel, .n_pol = s->n_pol, .squared = s->squared_join != 0, .searched = s->search_pol};
     c->setup.join.no_negative = s->no_negative && msi_clean_signed(&c->setup.join);
     c->spec.stop_negative = s->stop_negative && msi_clean_signed(&c->setup.join);
     c->setup.cells = (msi_clean_cells){(uint32_t)s->nx, (uint32_t)s->ny, (uint32_t)s->grid_x, (uint32_t)s->grid_y};

@@ -87,7 +87,9 @@ typedef struct msi_cleaner_spec {
     int fit_later; /* components are the residuals; the caller fits models by msi_cleaner_fit_seen */
     int of_taylor; /* the channels are the nodes of Taylor terms (clean_taylor.h). In multiscale the polynomial then
                          weighs channels by their response to the scale, (P * K * K)(0), which differs between channels;
-                         by power, where scales are found and when cleaning ends are the rules of tclean's mtmfs */
+                         by power, where scales are found, which component is next and when cleaning ends are
+                         the rules of tclean's mtmfs: the component whose terms together remove most from the squares,
+                         unless no_negative, stop_negative or squared_join is set */
     const double *spectrum; /* [n_channel], for MSI_CLEAN_FIT_FORCED */
     const double
         *correction;     /* [n_channel], positive: in searches a channel's weight is multiplied by it, and values of

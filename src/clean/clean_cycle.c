@@ -27,8 +27,9 @@
 static const double MUCH_WORSE = 2, WORSE = 1.1, NOISIER = 1.02;
 
 /* The peak of an exact residual may lie slightly above the threshold that minor iterations reached: another cycle would
- * change it by less than the noise does. ROUNDING allows for rounding to single precision. */
-static const double NEAR = 1.1, ROUNDING = 1 + 1e-6;
+ * change it by less than the noise does. By the rules of tclean it may be a hundredth above it (CASA's SIIterBot.cc).
+ * ROUNDING allows for rounding to single precision. */
+static const double NEAR = 1.1, NEAR_TCLEAN = 1.01, ROUNDING = 1 + 1e-6;
 
 /* A cycle is idle if it leaves more than this part of the lowest peak. Cleaning stops after MOST_IDLE idle cycles in a
  * row, or MOST_BACK undone cycles in a row. */
@@ -106,7 +107,8 @@ static int is_short_of_cycles(const msi_clean_group *g, const msi_clean_options 
 static double nearness(const msi_clean_group *g, const msi_clean_options *o)
 {
     if (!g->n_major || is_mask_forced(g, o)) return 1;
-    return g->n_minor >= o->niter ? ROUNDING : NEAR;
+    if (g->n_minor >= o->niter) return ROUNDING;
+    return o->scale_rule == MSI_CLEAN_BY_POWER ? NEAR_TCLEAN : NEAR;
 }
 
 int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
