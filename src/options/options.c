@@ -395,6 +395,11 @@ static void set_deconvolver(msi_clean_options *c)
     if (c->deconvolver == MSI_DECONVOLVER_MULTISCALE) c->multiscale = 1;
     if (c->deconvolver == MSI_DECONVOLVER_MTMFS)
         c->n_taylor = c->n_taylor == 0 ? 2 : c->n_taylor == 1 ? 0 : c->n_taylor;
+    /* Points by the rule of tclean's mtmfs are a scale too. */
+    if (c->n_taylor && !c->multiscale && c->scale_rule == MSI_CLEAN_BY_POWER) {
+        c->multiscale = c->n_scale = 1;
+        c->scale[0] = 0;
+    }
 }
 
 /* Say what -grid-with-beam means in other words: with a-terms the beam is one of them, and a prediction through the beam

@@ -398,6 +398,88 @@ static void take(clean_problem *p, const scale *s, const oracle_component *at)
         subtract(p, p->model + plane * pixels(p), &blob, at, -at->value[plane], 0);
 }
 
+/* Solve h c = r of n equations by Gaussian elimination; h is symmetric and positive definite. */
+static void solve(int n, const double *h, const double *r, double *c)
+{
+    double a[ORACLE_TERMS][ORACLE_TERMS + 1];
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < n; j++) a[i][j] = h[i + j];
+        a[i][n] = r[i];
+    }
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++) {
+            const double factor = k == i ? 0 : a[k][i] / a[i][i];
+            for (int j = 0; j <= n && k != i; j++) a[k][j] -= factor * a[i][j];
+        }
+    for (int i = 0; i < n; i++) c[i] = a[i][n] / a[i][i];
+}
+
+/*
+ * By terms: R_t = sum of w x^t times the channels' residuals, H_tq = sum of w x^(t+q) times the channels' (P * K * K)(0),
+ * x = frequency over that of the first channel, less 1.
+ */
+typedef struct terms {
+    int n;
+    double h[2 * ORACLE_TERMS], power[ORACLE_TERMS][ORACLE_CHANNELS], factor[ORACLE_TERMS][ORACLE_CHANNELS];
+} terms;
+
+static terms terms_of(const clean_problem *p, const scale *s, int n_term)
+{
+    terms of = {.n = n_term};
+    double all = 0;
+    for (int c = 0; c < p->n_channel; c++) all += p->weight[c];
+    for (int c = 0; c < p->n_channel; c++) {
+        const double x = p->freq_hz[c] / p->freq_hz[0] - 1,
+                     in_middle = s->twice[c].value[s->twice[c].my * s->twice[c].nx + s->twice[c].mx];
+        for (int t = 0; t < 2 * n_term - 1; t++) of.h[t] += p->weight[c] / all * pow(x, t) * in_middle;
+        for (int t = 0; t < n_term; t++) of.factor[t][c] = p->weight[c] / all * (of.power[t][c] = pow(x, t));
+    }
+    return of;
+}
+
+/*
+ * Compute the sum over polarisations of c_t R_t at a pixel, with c = H^-1 R: by how much a component of unit gain lowers
+ * the squares.
+ * Returned: value  the component in each plane, unless NULL
+ */
+static double squares_of_terms(const clean_problem *p, const terms *of, const double *planes, int64_t i, double *value)
+{
+    double squares = 0;
+    for (int pol = 0; pol < p->n_pol; pol++) {
+        double r[ORACLE_TERMS] = {0}, term[ORACLE_TERMS];
+        for (int c = 0; c < p->n_channel; c++)
+            for (int t = 0; t < of->n; t++) r[t] += of->factor[t][c] * planes[(c * p->n_pol + pol) * pixels(p) + i];
+        solve(of->n, of->h, r, term);
+        for (int t = 0; t < of->n; t++) squares += term[t] * r[t];
+        for (int c = 0; c < p->n_channel && value; c++) {
+            value[c * p->n_pol + pol] = 0;
+            for (int t = 0; t < of->n; t++) value[c * p->n_pol + pol] += term[t] * of->power[t][c];
+        }
+    }
+    return squares;
+}
+
+/* By terms: find the pixel whose component lowers the squares most, and its component. Returns: by how much */
+static double best_of_terms(const clean_problem *p, const oracle_rules *r, const scale *s, const double *planes,
+                            const uint8_t *allow, oracle_component *out)
+{
+    const terms of = terms_of(p, s, r->n_term);
+    int64_t at = -1;
+    double best = 0;
+    for (int64_t i = 0; i < pixels(p); i++) {
+        const double squares = allow[i] ? squares_of_terms(p, &of, planes, i, NULL) : 0;
+        if (squares <= best) continue;
+        best = squares;
+        at = i;
+    }
+    if (at < 0) return 0;
+    out->x = at % p->nx;
+    out->y = at / p->nx;
+    squares_of_terms(p, &of, planes, at, out->value);
+    for (int k = 0; k < p->n_channel * p->n_pol; k++) out->value[k] *= r->gain;
+    return best;
+}
+
 int64_t oracle_cornwell(clean_problem *p, const oracle_rules *r, oracle_component *out)
 {
     scale s[ORACLE_SCALES];
@@ -418,14 +500,18 @@ int64_t oracle_cornwell(clean_problem *p, const oracle_rules *r, oracle_componen
             convolve_planes(p, &s[i], work);
             const int64_t at = peak_of(p, r, work, allow[i], &key);
             if (!i) points = key;
+            const int by_terms = r->of_taylor && r->n_term > 1;
+            oracle_component of_terms = {.scale = i};
+            const double bias = 1 - r->small_scale_bias * r->scale[i] / r->scale[r->n_scale - 1];
             const double squares =
-                key * key / power[i] * (1 - r->small_scale_bias * r->scale[i] / r->scale[r->n_scale - 1]);
+                bias * (by_terms ? best_of_terms(p, r, &s[i], work, allow[i], &of_terms) : key * key / power[i]);
             if (threshold < 0) threshold = threshold_of(r, key);
             if (at < 0 || squares <= best) continue;
             best = squares;
             strength = key / power[i];
             out[n].scale = i;
             component_at(p, r, work, r->gain / power[i], at, &out[n]);
+            if (by_terms) out[n] = of_terms;
         }
         if ((r->of_taylor ? points : strength) <= threshold) break;
         take(p, &s[out[n].scale], &out[n]);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { ORACLE_CHANNELS = 96, ORACLE_SCALES = 8, ORACLE_PSFS = 96 };
+enum { ORACLE_CHANNELS = 96, ORACLE_SCALES = 8, ORACLE_PSFS = 96, ORACLE_TERMS = 4 };
 
 /* The images and parameters of cleaning. Planes are [n_channel][n_pol][ny][nx]. */
 typedef struct clean_problem {
@@ -30,7 +30,7 @@ typedef struct oracle_rules {
     double scale[ORACLE_SCALES], beam, bias, scale_gain;
     int gaussian;
     double small_scale_bias; /* for oracle_cornwell */
-    int of_taylor;           /* for oracle_cornwell: the masks and the end of tclean's mtmfs */
+    int of_taylor; /* for oracle_cornwell: the masks and the end of tclean's mtmfs; with n_term its choice too */
 } oracle_rules;
 
 typedef struct oracle_component {

@@ -357,9 +357,15 @@ static void test_cells(void **state)
 /* tclean's rule, with lists of one pixel: its components one by one, with the masks of its scales, down to the
  * threshold if the limit of iterations allows it. In addition to a wide source and points there is one source in which only a
  * narrower scale may be found, and one in which points may not be found. */
-static void check_power(int n_channel, int n_pol, int is_masked, double small_scale_bias, double mgain, int of_taylor)
+static void check_power(int n_channel, int n_pol, int is_masked, double small_scale_bias, double mgain, int n_taylor)
 {
-    clean_problem p = {.nx = 72, .ny = 70, .n_channel = n_channel, .n_pol = n_pol, .weight = {1, 2}};
+    clean_problem p = {.nx = 72,
+                       .ny = 70,
+                       .n_channel = n_channel,
+                       .n_pol = n_pol,
+                       .weight = {1, 2, 1.5},
+                       .freq_hz = {1e9, 1.5e9, 1.9e9}};
+    const int of_taylor = n_taylor > 0;
     static const clean_source source[] = {{.x = 33, .y = 36, .sigma = 4, .flux = {20, 15, 12, 9}},
                                           {.x = 10, .y = 56, .sigma = 4, .flux = {25, 12, 9, 8}},
                                           {.x = 60, .y = 0, .sigma = 0, .flux = {1, 1, 1, 1}}};
@@ -370,16 +376,19 @@ static void check_power(int n_channel, int n_pol, int is_masked, double small_sc
     for (int64_t x = 25; x < 32; x++) mask[45 * p.nx + x] = 0;
     if (is_masked) p.mask = mask;
     const oracle_rules r = {.gain = 0.1,
-                            .n_iteration = 300,
+                            .n_iteration = n_taylor > 1 ? 60 : 300,
                             .mgain = mgain,
                             .n_scale = 3,
                             .scale = {0, 8, 16},
                             .beam = 2,
                             .bias = 0.6,
                             .small_scale_bias = small_scale_bias,
+                            .n_term = n_taylor > 1 ? n_taylor : 0,
                             .of_taylor = of_taylor};
     msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
     spec.method = "multiscale";
+    spec.fit = n_taylor > 1 ? MSI_CLEAN_FIT_POLYNOMIAL : MSI_CLEAN_FIT_NONE;
+    spec.n_term = r.n_term;
     spec.scale = r.scale;
     spec.n_scale = r.n_scale;
     spec.beam_pixel = r.beam;
@@ -400,7 +409,7 @@ static void test_power(void **state)
     check_power(1, 1, 1, 0.6, 0.9, 0);
     check_power(1, 1, 0, -0.5, 0.9, 0);
     check_power(2, 2, 1, 0, 0.9, 0);
-    check_power(2, 1, 1, 0, 0.9, 1);
+    check_power(3, 2, 1, 0.3, 0.9, 2);
 }
 
 int main(int argc, char **argv)
