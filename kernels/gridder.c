@@ -421,6 +421,7 @@ int msi_gridder_estimate(const msi_gridder *g, int64_t n_sample, int64_t n_row, 
         count_host_images(g) * msi_image_n_pixel(&s->geometry) * msi_image_pixel_bytes(g->precision);
     msi_plan_request request = make_request(g);
     request.host_bytes -= in_memory;
+    request.paged_bytes = request.host_bytes;
     request_expected_samples(&request, n_sample, n_row, w_min_lambda, w_max_lambda);
     msi_strategy_choice best;
     int rc = msi_strategy_plan(&best, &request, g->strategy->backend, free_host_bytes(g) - image_bytes, &g->report);

@@ -122,12 +122,19 @@ void msi_strategy_choice_free(msi_strategy_choice *choice)
     choice->plan = NULL;
 }
 
-/* Return 1 if plan a is better: one that fits into available_bytes before one that does not, then the faster or smaller
- * one. */
-static int is_better_plan(const msi_gridder_report *a, const msi_gridder_report *b, int64_t available_bytes)
+/* Rank how a plan fits into memory: 2 with all its arrays; 1 if arrays that may be in files are; 0 not at all. */
+static int how_it_fits(const msi_gridder_report *r, const msi_plan_request *request, int64_t available_bytes)
 {
-    int a_fits = a->least_grid_bytes <= available_bytes, b_fits = b->least_grid_bytes <= available_bytes;
-    if (a_fits != b_fits) return a_fits;
+    if (r->least_grid_bytes <= available_bytes) return 2;
+    return r->least_grid_bytes - r->work_bytes <= request->paged_bytes;
+}
+
+/* Return 1 if plan a is better: one that fits better, then the faster or smaller one. */
+static int is_better_plan(const msi_gridder_report *a, const msi_gridder_report *b, const msi_plan_request *request,
+                          int64_t available_bytes)
+{
+    int a_fits = how_it_fits(a, request, available_bytes), b_fits = how_it_fits(b, request, available_bytes);
+    if (a_fits != b_fits) return a_fits > b_fits;
     return a_fits ? a->estimate_s < b->estimate_s : a->least_grid_bytes < b->least_grid_bytes;
 }
 
@@ -151,7 +158,7 @@ static int find_fastest_plan(msi_strategy_choice *best, const msi_plan_request *
         }
         if (rc) {
             reason = rc;
-        } else if (best->plan && !is_better_plan(&c.report, &best->report, available_bytes)) {
+        } else if (best->plan && !is_better_plan(&c.report, &best->report, request, available_bytes)) {
             msi_strategy_choice_free(&c);
         } else {
             msi_strategy_choice_free(best);

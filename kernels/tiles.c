@@ -65,7 +65,6 @@ static void place_tile(const tile_plan *p, int i, int predict, tile *t)
     t->spec.n_tile = t->spec.n_term = t->spec.n_worker = 0;
     t->spec.psf = t->spec.psf_only = t->spec.residual = 0;
     t->spec.predict = predict;
-    t->spec.strategy = NULL; /* w-towers cannot serve all tiles */
     t->spec.n_plane = 1;
     t->request = p->request;
     t->request.n_image = 1;

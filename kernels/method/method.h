@@ -26,6 +26,7 @@ typedef struct msi_plan_request {
     double w_min_lambda, w_max_lambda; /* range of |w|; w_min > w_max: no samples */
     const struct msi_vis_store *store; /* the samples; NULL if only their number is known */
     int64_t host_bytes;                /* host memory left for grids */
+    int64_t paged_bytes;               /* that with images in files; 0: no array is in a file */
     int keeps_model; /* the plan serves several batches of samples with one model: keep everything derived from the
                         model */
 } msi_plan_request;

@@ -2,6 +2,7 @@
 #include "kernels/towers/tower_plan.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -30,38 +31,70 @@ static double binomial_tail(double t, int n, int k)
     return 1 - below;
 }
 
+/* Compute the integral from 0 to t of a step from 1 to 0 whose `order` derivatives are zero at 0 and 1. */
+static double integral_of_step(double t, int order)
+{
+    return t - t * binomial_tail(t, 2 * order + 1, order) + 0.5 * binomial_tail(t, 2 * order + 2, order + 1);
+}
+
 double msi_tower_bend(double x, double image, double field_rad, int order)
 {
     double edge = 0.5 * image, beyond = 0.5 - edge, a = fabs(x);
     if (a <= edge) return x * field_rad;
-    /* The slope falls as 1 - (a tail with `order` flat derivatives). This is its integral. */
-    double t = fmin((a - edge) / beyond, 1);
-    double straight = t - t * binomial_tail(t, 2 * order + 1, order) + 0.5 * binomial_tail(t, 2 * order + 2, order + 1);
+    double straight = integral_of_step(fmin((a - edge) / beyond, 1), order);
     return copysign((edge + beyond * straight) * field_rad, x);
+}
+
+double msi_tower_return(double x, double image, double field_rad, int order)
+{
+    double edge = 0.5 * image, beyond = 0.5 - edge, a = fabs(x);
+    if (a <= edge) return x * field_rad;
+    /* The slope falls from 1 to 1 - fall, so that the integral ends at 0. */
+    double t = fmin((a - edge) / beyond, 1), fall = 2 * (1 + edge / beyond);
+    return copysign((edge + beyond * (t - fall * (t - integral_of_step(t, order)))) * field_rad, x);
 }
 
 /* ---- Screens ---------------------------------------------------------------------------------------------------- */
 
+static int is_centred(const msi_wgrid_geometry *g)
+{
+    return g->l_center_rad == 0 && g->m_center_rad == 0;
+}
+
+/* Find the direction cosine of a position in the padded field, from the middle of the image. n - 1 must repeat itself:
+ * if it is even, directions may level off, otherwise they have to return. */
+static double bent(const msi_wgrid_geometry *g, double x, double image, double field_rad, int order)
+{
+    return (is_centred(g) ? msi_tower_bend : msi_tower_return)(x, image, field_rad, order);
+}
+
 static double bent_u(const msi_wgrid_plan *plan, double x, int order)
 {
     double nu = (double)plan->grid.nu;
-    return msi_tower_bend(x, (double)plan->image.nx / nu, nu * plan->image.cell_x_rad, order);
+    return bent(&plan->grid, x, (double)plan->image.nx / nu, nu * plan->image.cell_x_rad, order);
 }
 
 static double bent_v(const msi_wgrid_plan *plan, double y, int order)
 {
     double nv = (double)plan->grid.nv;
-    return msi_tower_bend(y, (double)plan->image.ny / nv, nv * plan->image.cell_y_rad, order);
+    return bent(&plan->grid, y, (double)plan->image.ny / nv, nv * plan->image.cell_y_rad, order);
+}
+
+/* Return the largest |direction cosine| of the image along an axis. */
+static double farthest(double center, int64_t n, double cell_rad)
+{
+    return fabs(center) + 0.5 * (double)n * cell_rad;
 }
 
 /*
  * Continue n - 1 of the image. Beyond its farthest corner bent directions may be below the horizon, so the Taylor
  * series in l^2 + m^2 about that corner is used, with four derivatives.
  */
-static double continued_n(const msi_image_geometry *image, double l, double m)
+static double continued_n(const msi_wgrid_plan *plan, double l, double m)
 {
-    double corner_l = 0.5 * (double)image->nx * image->cell_x_rad,
-           corner_m = 0.5 * (double)image->ny * image->cell_y_rad;
+    const msi_image_geometry *image = &plan->image;
+    double corner_l = farthest(plan->grid.l_center_rad, image->nx, image->cell_x_rad),
+           corner_m = farthest(plan->grid.m_center_rad, image->ny, image->cell_y_rad);
     double far = corner_l * corner_l + corner_m * corner_m, beyond = l * l + m * m - far;
     if (beyond <= 0) return msi_n_minus_1(l, m);
     double n = sqrt(1 - far), t = beyond / (1 - far);
@@ -73,30 +106,52 @@ double msi_tower_n(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int
 {
     double l = bent_u(plan, (double)i / towers->size, towers->bend_order);
     double m = bent_v(plan, (double)j / towers->size, towers->bend_order);
-    return continued_n(&plan->image, l, m) - plan->grid.n_mid;
+    return continued_n(plan, l, m) - plan->grid.n_mid;
+}
+
+/* Find the screen's value at a pixel. */
+static msi_c64 screen_value(const msi_wgrid_plan *plan, double dw, double scale, double l, double m)
+{
+    double turns = dw * (continued_n(plan, l, m) - plan->grid.n_mid);
+    turns -= rint(turns);
+    return (msi_c64){scale * cos(2 * MSI_PI * turns), -scale * sin(2 * MSI_PI * turns)};
+}
+
+static void set_screen(void *screen, msi_precision precision, int64_t at, msi_c64 value)
+{
+    if (precision == MSI_FP32)
+        ((msi_c32 *)screen)[at] = (msi_c32){(float)value.re, (float)value.im};
+    else
+        ((msi_c64 *)screen)[at] = value;
+}
+
+int32_t msi_tower_screen_rows(const msi_wgrid_plan *plan, const msi_tower_plan *towers)
+{
+    return is_centred(&plan->grid) ? towers->size / 2 + 1 : towers->size;
 }
 
 void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int k, void *screen)
 {
     const msi_wgrid_geometry *g = &plan->grid;
-    int32_t size = towers->size;
-    double l[MSI_TOWER_MAX_SIZE / 2 + 1], scale = 1 / ((double)size * size);
+    int32_t size = towers->size, n_row = msi_tower_screen_rows(plan, towers);
+    double l[MSI_TOWER_MAX_SIZE], scale = 1 / ((double)size * size);
     double dw = (k - 0.5 * (towers->n_plane - 1)) * g->w_step;
-    for (int32_t i = 0; i <= size / 2; i++) l[i] = bent_u(plan, (double)i / size, towers->bend_order);
-    for (int32_t j = 0; j <= size / 2; j++) {
-        double m = bent_v(plan, (double)j / size, towers->bend_order);
+    /* A forward transform has frequency i where an image has pixel nx/2 + i, at l = center - i cell, and m = center + j
+     * cell. Those beyond size/2 are negative. */
+    for (int32_t i = 0; i < size; i++)
+        l[i] = g->l_center_rad - bent_u(plan, (double)(i <= size / 2 ? i : i - size) / size, towers->bend_order);
+    for (int32_t j = 0; j < n_row; j++) {
+        double m = g->m_center_rad + bent_v(plan, (double)(j <= size / 2 ? j : j - size) / size, towers->bend_order);
+        int64_t row = (int64_t)j * size;
+        if (n_row == size) {
+            for (int32_t i = 0; i < size; i++)
+                set_screen(screen, plan->precision, row + i, screen_value(plan, dw, scale, l[i], m));
+            continue;
+        }
         for (int32_t i = 0; i <= size / 2; i++) {
-            double turns = dw * (continued_n(&plan->image, l[i], m) - g->n_mid);
-            turns -= rint(turns);
-            msi_c64 value = {scale * cos(2 * MSI_PI * turns), -scale * sin(2 * MSI_PI * turns)};
-            int64_t row = (int64_t)j * size, at = row + i, mirrored = row + (size - i) % size;
-            if (plan->precision == MSI_FP32) {
-                msi_c32 *out = screen;
-                out[at] = out[mirrored] = (msi_c32){(float)value.re, (float)value.im};
-            } else {
-                msi_c64 *out = screen;
-                out[at] = out[mirrored] = value;
-            }
+            msi_c64 value = screen_value(plan, dw, scale, l[i], m);
+            set_screen(screen, plan->precision, row + i, value);
+            set_screen(screen, plan->precision, row + (size - i) % size, value);
         }
     }
 }
@@ -106,6 +161,7 @@ void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, 
 /* One axis of the padded field, at a position across it. */
 typedef struct field_axis {
     double field_rad, image; /* `image` is the image's part of the field */
+    double center_rad;       /* direction cosine of its middle */
     double across_rad;       /* direction cosine along the other axis */
 } field_axis;
 
@@ -118,12 +174,14 @@ typedef struct reach {
 
 /*
  * The worst sample: its footprint ends where a core ends, and it is half a plane beyond the middle of the first w_width
- * planes of a tower. The subgrid's representation of it along one axis, from the middle of the field to its edge.
+ * planes of a tower. The subgrid's representation of it along one axis, from the middle of the field to its edge; if the
+ * field is not even about its middle, all of it.
  */
 typedef struct seam {
     const msi_wgrid_plan *plan;
     const field_axis *axis;
     int order;
+    int n; /* positions from the middle on: half of the field, or all of it */
     const msi_fft1d *fft;
     double taper[N_SPECTRUM];
     double per_plane[N_SPECTRUM]; /* turns of the screen from one plane to the next */
@@ -142,16 +200,18 @@ static msi_c64 turn_by(double turns)
     return (msi_c64){cos(2 * MSI_PI * turns), sin(2 * MSI_PI * turns)};
 }
 
-/* Set the members that are the same for all heights: taper, which is the window's transform about a sample on a cell,
+/* Set the members that are the same for all heights: n, taper, which is the window's transform about a sample on a cell,
  * per_plane and back. */
 static void begin_seam(seam *s)
 {
     const msi_pswf *window = &s->plan->window;
     const msi_wgrid_geometry *g = &s->plan->grid;
     int half = window->width / 2;
-    for (int j = 0; j <= N_SPECTRUM / 2; j++) {
-        double l = msi_tower_bend((double)j / N_SPECTRUM, s->axis->image, s->axis->field_rad, s->order);
-        s->per_plane[j] = g->w_step * (continued_n(&s->plan->image, l, s->axis->across_rad) - g->n_mid);
+    s->n = is_centred(g) ? N_SPECTRUM / 2 + 1 : N_SPECTRUM;
+    for (int j = 0; j < s->n; j++) {
+        const double at = (double)(j <= N_SPECTRUM / 2 ? j : j - N_SPECTRUM) / N_SPECTRUM;
+        double l = s->axis->center_rad + bent(g, at, s->axis->image, s->axis->field_rad, s->order);
+        s->per_plane[j] = g->w_step * (continued_n(s->plan, l, s->axis->across_rad) - g->n_mid);
         s->back[j] = turn_by(-s->per_plane[j]);
     }
     /* The window is even, and so is its transform. */
@@ -170,7 +230,7 @@ static void spread_seam(seam *s, int32_t height)
     double end = 0.5 * (height + g->w_width - 2),
            tap[MSI_PSWF_MAX_WIDTH]; /* end: planes from the middle to the first one */
     for (int k = 0; k < g->w_width; k++) tap[k] = msi_pswf_value(&s->plan->w_window, k + 1 - 0.5 * g->w_width);
-    for (int j = 0; j <= N_SPECTRUM / 2; j++) {
+    for (int j = 0; j < s->n; j++) {
         msi_c64 turn = turn_by(end * s->per_plane[j]), back = s->back[j];
         double sum[2] = {0};
         for (int k = 0; k < g->w_width; k++) {
@@ -178,26 +238,40 @@ static void spread_seam(seam *s, int32_t height)
             sum[1] += tap[k] * turn.im;
             turn = (msi_c64){turn.re * back.re - turn.im * back.im, turn.re * back.im + turn.im * back.re};
         }
-        int mirrored = (N_SPECTRUM - j) % N_SPECTRUM;
-        s->spread[j] = s->spread[mirrored] = (msi_c64){s->taper[j] * sum[0], s->taper[j] * sum[1]};
+        s->spread[j] = (msi_c64){s->taper[j] * sum[0], s->taper[j] * sum[1]};
+        if (s->n < N_SPECTRUM) s->spread[(N_SPECTRUM - j) % N_SPECTRUM] = s->spread[j];
         s->size2[j] = s->taper[j] * s->taper[j] * (sum[0] * sum[0] + sum[1] * sum[1]);
     }
     msi_fft1d_run(s->fft, s->spread);
+}
+
+/* Estimate the image's largest squared error if cells from `first` on are missing. Given: backward  1: the cells at -1,
+ * -2, .. from the footprint's middle */
+static double tail_error2(seam *s, int first, int backward)
+{
+    const int edge = (int)(s->axis->image * N_SPECTRUM / 2);
+    double worst2 = 0;
+    memset(s->tail, 0, sizeof s->tail);
+    for (int i = first; i < N_SPECTRUM / 2; i++) {
+        const int at = backward ? N_SPECTRUM - i : i;
+        s->tail[at] = s->spread[at];
+    }
+    msi_fft1d_run(s->fft, s->tail);
+    /* Two forward transforms have position j at -j. */
+    for (int j = -edge; j <= edge; j++) {
+        const msi_c64 *t = &s->tail[(N_SPECTRUM - j) % N_SPECTRUM];
+        const int at = s->n < N_SPECTRUM ? abs(j) : (j + N_SPECTRUM) % N_SPECTRUM;
+        worst2 = fmax(worst2, (t->re * t->re + t->im * t->im) / s->size2[at]);
+    }
+    return worst2;
 }
 
 /* Estimate the image's largest error if cells wrap round from `first` on: they are missing at one end, and wrong at the
  * other. */
 static double seam_error(seam *s, int first)
 {
-    double worst2 = 0;
-    memset(s->tail, 0, sizeof s->tail);
-    memcpy(s->tail + first, s->spread + first, sizeof *s->tail * (size_t)(N_SPECTRUM / 2 - first));
-    msi_fft1d_run(s->fft, s->tail);
-    for (int j = 0; j <= s->axis->image * N_SPECTRUM / 2; j++) {
-        const msi_c64 *up = &s->tail[j], *down = &s->tail[(N_SPECTRUM - j) % N_SPECTRUM];
-        const double up2 = up->re * up->re + up->im * up->im, down2 = down->re * down->re + down->im * down->im;
-        worst2 = fmax(worst2, fmax(up2, down2) / s->size2[j]);
-    }
+    double worst2 = tail_error2(s, first, 0);
+    if (s->n == N_SPECTRUM) worst2 = fmax(worst2, tail_error2(s, first, 1));
     return 2 * sqrt(worst2) / N_SPECTRUM;
 }
 
@@ -214,32 +288,36 @@ static void measure_axis(int *margin, const reach *r, seam *s, double tolerance)
 
 static int measure_reach(reach *r, const msi_wgrid_plan *plan, double tolerance, int order)
 {
+    enum { MOST_AXIS = 6 };
     const msi_image_geometry *image = &plan->image;
     const msi_wgrid_geometry *g = &plan->grid;
-    double l = 0.5 * (double)image->nx * image->cell_x_rad, m = 0.5 * (double)image->ny * image->cell_y_rad;
-    const field_axis u = {(double)g->nu * image->cell_x_rad, (double)image->nx / (double)g->nu, 0};
-    const field_axis v = {(double)g->nv * image->cell_y_rad, (double)image->ny / (double)g->nv, 0};
-    const field_axis u_edge = {u.field_rad, u.image, m}, v_edge = {v.field_rad, v.image, l};
-    const field_axis *axes[] = {&u, &u_edge, &v, &v_edge};
-    enum { N_AXIS = sizeof axes / sizeof *axes };
-    int margin[N_AXIS][N_HEIGHT];
+    const double l = 0.5 * (double)image->nx * image->cell_x_rad, m = 0.5 * (double)image->ny * image->cell_y_rad;
+    field_axis axis[MOST_AXIS];
+    int margin[MOST_AXIS][N_HEIGHT], n_axis = 0;
+    /* Both axes, across the middle of the image and its edges; if it is centred, the edges are alike. */
+    for (int side = is_centred(g) ? 0 : -1; side <= 1; side++) {
+        axis[n_axis++] = (field_axis){(double)g->nu * image->cell_x_rad, (double)image->nx / (double)g->nu,
+                                      g->l_center_rad, g->m_center_rad + side * m};
+        axis[n_axis++] = (field_axis){(double)g->nv * image->cell_y_rad, (double)image->ny / (double)g->nv,
+                                      g->m_center_rad, g->l_center_rad + side * l};
+    }
     memset(r, 0, sizeof *r);
     for (int32_t height = 1; height <= g->n_w - g->w_width + 1 && r->n < N_HEIGHT; height += 1 + height / 8)
         r->height[r->n++] = height;
     seam *s;
     msi_fft1d *fft = NULL;
-    MSI_TRY(msi_alloc(&s, N_AXIS, sizeof *s, "w-tower plan"));
+    MSI_TRY(msi_alloc(&s, n_axis, sizeof *s, "w-tower plan"));
     int rc = msi_fft1d_create(&fft, N_SPECTRUM, MSI_FP64);
 #pragma omp parallel for schedule(static, 1) if (!rc)
-    for (int i = 0; i < (rc ? 0 : N_AXIS); i++) {
+    for (int i = 0; i < (rc ? 0 : n_axis); i++) {
         s[i].plan = plan;
         s[i].order = order;
         s[i].fft = fft;
-        s[i].axis = axes[i];
+        s[i].axis = &axis[i];
         begin_seam(&s[i]);
         measure_axis(margin[i], r, &s[i], tolerance);
     }
-    for (int i = 0; !rc && i < N_AXIS; i++)
+    for (int i = 0; !rc && i < n_axis; i++)
         for (int k = 0; k < r->n; k++) r->margin[k] = margin[i][k] > r->margin[k] ? margin[i][k] : r->margin[k];
     msi_fft1d_free(fft);
     msi_free(s);
@@ -319,15 +397,16 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
     const msi_wgrid_geometry *g = &plan->grid;
     double tolerance = error / sqrt(2);
     int order = bend_order(tolerance);
-    double l = 0.5 * (double)plan->image.nx * plan->image.cell_x_rad;
-    double m = 0.5 * (double)plan->image.ny * plan->image.cell_y_rad;
+    double l = farthest(g->l_center_rad, plan->image.nx, plan->image.cell_x_rad);
+    double m = farthest(g->m_center_rad, plan->image.ny, plan->image.cell_y_rad);
     if (g->w_width == 1)
         return msi_error_about(
             msi_error_set(MSI_ERANGE, "strategy: w is negligible in this field, so w-towers are not possible"),
             "w_width");
-    if (g->l_center_rad != 0 || g->m_center_rad != 0)
+    if (!is_centred(g) && !cost->off_centre)
         return msi_error_about(
-            msi_error_set(MSI_ERANGE, "strategy: w-towers need an image centred on the phase centre"), "strategy");
+            msi_error_set(MSI_ERANGE, "strategy: w-towers of a GPU need an image centred on the phase centre"),
+            "strategy");
     if (hypot(l, m) > FARTHEST)
         return msi_error_about(
             msi_error_set(MSI_ERANGE, "strategy: this field reaches too near the horizon for w-towers"), "strategy");

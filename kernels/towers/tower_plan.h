@@ -10,7 +10,8 @@
  * A screen spreads cells by the gradient of its phase: if the margin is too small for that, cells wrap round the
  * subgrid. Beyond the image the field is padding, where the screen is arbitrary. There directions are bent so that the
  * phase levels off smoothly and repeats itself (msi_tower_bend), which keeps its spectrum as narrow as the image's own
- * gradients.
+ * gradients. If the image is not centred on the phase centre, n - 1 is not even, and directions return through the
+ * padding (msi_tower_return).
  *
  * Source: w-towers after Wortmann, Kent & Nikolic (2022) and image-domain gridding (van der Tol, Veenboer & Offringa
  * 2018), subgrid stacks Adamek et al. 2021; the bent screen and its error are this project's.
@@ -63,7 +64,8 @@ typedef struct msi_tower_cost {
     /* GPU; 0: none. Seconds of a cell in a small plane's filled rows, of a subgrid, and of a tower; and the rate of
      * whole transforms with their screens, if it differs from that of w-planes. */
     double filled_s, subgrid_s, tower_s, whole_flop_s;
-    double call_s; /* additional seconds of a call by towers instead of w-planes, whatever its size; 0: none */
+    int off_centre; /* 1: images may be centred elsewhere than the phase centre */
+    double call_s;  /* additional seconds of a call by towers instead of w-planes, whatever its size; 0: none */
     /* For shares. The part of a sample's seconds for sorting, which every share does for all samples; and how much
      * slower doubles are in planes, subgrids and towers, relative to samples; 0: the same. */
     double sort_s, fp64_planes;
@@ -113,16 +115,26 @@ int msi_tower_cut(int64_t *cut, const msi_wgrid_plan *plan, const msi_tower_plan
  */
 double msi_tower_bend(double x, double image, double field_rad, int order);
 
-/* msi_tower_n - compute n - 1 - n_mid at pixel (i, j), 0 .. size/2, of a subgrid's transform; even in both. */
+/*
+ * msi_tower_return - bend it so that it returns to 0 at |x| = 1/2, as for an image whose n - 1 is not even.
+ * Returns: l = x field_rad inside the image; odd about 0 and about |x| = 1/2
+ */
+double msi_tower_return(double x, double image, double field_rad, int order);
+
+/* msi_tower_n - compute n - 1 - n_mid at pixel (i, j), 0 .. size/2, of a subgrid's transform, of an image that is centred
+ * on the phase centre: it is even in both. */
 double msi_tower_n(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int32_t i, int32_t j);
 
 /*
  * msi_tower_screen - make the screen that brings plane k of a tower to the tower's own w: exp(-2 pi i dw (n - 1 -
  * n_mid)) at the pixels of a subgrid's forward transform, divided by size^2 for the way back. Degridding uses its
  * conjugate.
- * Returned: screen [size/2 + 1][size]  msi_c32 or msi_c64, v slow, frequency 0 first; row size - r is the same as row r
+ * Returned: screen [msi_tower_screen_rows][size]  msi_c32 or msi_c64, v slow, frequency 0 first
  * Notes:    plane n_plane - 1 - k has the conjugate of plane k.
+ *
+ * msi_tower_screen_rows - count the rows: size; or size/2 + 1 where row size - r is the same as row r.
  */
+int32_t msi_tower_screen_rows(const msi_wgrid_plan *plan, const msi_tower_plan *towers);
 void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int k, void *screen);
 
 /* msi_tower_w - return w of a tower's full-size plane in wavelengths. */

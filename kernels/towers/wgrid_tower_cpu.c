@@ -38,6 +38,7 @@ const msi_tower_cost msi_wgrid_tower_cpu_cost = {.fft_flop_s = 3.5e10,
                                                  .cell_s = 1e-9,
                                                  .far_cell_s = 2e-9,
                                                  .near_bytes = 3 << 19,
+                                                 .off_centre = 1,
                                                  .size = sizes,
                                                  .n_size = sizeof sizes / sizeof *sizes};
 
@@ -55,6 +56,7 @@ typedef struct tower_stacks {
     const msi_wgrid_simd_table *simd;
     int fp32, n_thread;
     int64_t cell_bytes, pitch;
+    int64_t screen_rows;
     char **screen;            /* [(n_plane + 1)/2] msi_tower_screen of the lower half of a tower's planes */
     char **plane;             /* [n_thread][w_width + 1] zero at first */
     msi_fft1d *row, *columns; /* transform of a row, and of all columns */
@@ -88,15 +90,15 @@ static int64_t small_plane_bytes(const msi_wgrid_plan *plan, const msi_tower_pla
     return (int64_t)towers->size * (towers->size + ROW_PAD) * msi_complex_bytes(plan->precision);
 }
 
-static int64_t screen_cells(const msi_tower_plan *towers)
+static int64_t screen_cells(const msi_wgrid_plan *plan, const msi_tower_plan *towers)
 {
-    return (int64_t)(towers->size / 2 + 1) * towers->size;
+    return (int64_t)msi_tower_screen_rows(plan, towers) * towers->size;
 }
 
 static int64_t stacks_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_thread)
 {
     return n_thread * (plan->grid.w_width + 1) * small_plane_bytes(plan, towers) +
-           (towers->n_plane + 1) / 2 * screen_cells(towers) * msi_complex_bytes(plan->precision);
+           (towers->n_plane + 1) / 2 * screen_cells(plan, towers) * msi_complex_bytes(plan->precision);
 }
 
 /*
@@ -115,6 +117,7 @@ static int create_stacks(tower_stacks *s, const msi_wgrid_plan *plan, const msi_
     s->n_thread = omp_get_max_threads();
     s->cell_bytes = msi_complex_bytes(plan->precision);
     s->pitch = size + ROW_PAD;
+    s->screen_rows = msi_tower_screen_rows(plan, towers);
     MSI_TRY(msi_fft1d_create_batch(&s->row, size, 1, 1, size, 0, plan->precision));
     MSI_TRY(msi_fft1d_create_batch(&s->columns, size, size, s->pitch, 1, 0, plan->precision));
     MSI_TRY(msi_fft1d_create_batch(&s->row_back, size, 1, 1, size, 1, plan->precision));
@@ -125,7 +128,7 @@ static int create_stacks(tower_stacks *s, const msi_wgrid_plan *plan, const msi_
     int n_screen = (towers->n_plane + 1) / 2;
     MSI_TRY(msi_alloc(&s->screen, n_screen, sizeof *s->screen, "w-screens"));
     for (int k = 0; k < n_screen; k++)
-        MSI_TRY(msi_alloc(&s->screen[k], screen_cells(towers), (size_t)s->cell_bytes, "w-screen"));
+        MSI_TRY(msi_alloc(&s->screen[k], screen_cells(plan, towers), (size_t)s->cell_bytes, "w-screen"));
 #pragma omp parallel for schedule(dynamic, 1)
     for (int k = 0; k < n_screen; k++) msi_tower_screen(plan, towers, k, s->screen[k]);
     return MSI_OK;
@@ -179,7 +182,7 @@ static const char *screen_row(const tower_stacks *s, int64_t k, int64_t r, int *
 {
     int64_t mirrored = s->towers->n_plane - 1 - k, size = s->towers->size;
     *sign = k <= mirrored ? 1 : -1;
-    return s->screen[k <= mirrored ? k : mirrored] + (r <= size / 2 ? r : size - r) * size * s->cell_bytes;
+    return s->screen[k <= mirrored ? k : mirrored] + (r < s->screen_rows ? r : size - r) * size * s->cell_bytes;
 }
 
 /*

@@ -202,6 +202,7 @@ static int choose_towers(tower_plan *p, const tower_backend *backend, const msi_
     msi_tower_cost small = for_cpu ? *cpu.small : *backend->small;
     msi_wgrid_plan best;
     msi_wgrid_request wanted = msi_wgrid_request_of(request, whole);
+    small.off_centre = backend->small->off_centre;
     wanted.padded_size = for_cpu ? cpu.padded_size : backend->padded_size;
     if (s->pins.subgrid) {
         small.size = &s->pins.subgrid;

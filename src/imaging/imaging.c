@@ -151,7 +151,7 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     spec.reference_hz = msi_imaging_reference(r);
     spec.memory_bytes = msi_imaging_gridder_bytes(o);
     spec.store_bytes = r->plan.store_budget_bytes / o->channels_out;
-    spec.grid_bytes = spec.residual || r->plan.paged_bytes ? r->plan.grid_budget_bytes : 0;
+    spec.grid_bytes = r->plan.grid_budget_bytes;
     spec.n_tile = r->plan.gridder.n_tile;
     spec.temp_dir = r->temp_dir;
     msi_imaging_facets_gridder(r, &spec);
@@ -182,7 +182,7 @@ static void share_gpus(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     msi_imaging_plan *p = &r->plan;
-    const int64_t planned = p->store_bytes + p->grid_bytes + p->image_bytes + MSI_UNPLANNED_BYTES;
+    const int64_t planned = p->store_bytes + p->grid_bytes + p->image_bytes + msi_unplanned_bytes();
     const msi_gpu_work work = {.gridder = &p->gridder,
                                .n_channel = o->channels_out,
                                .n_image = r->n_plane + (o->make_psf && !o->clean.niter),
@@ -217,9 +217,11 @@ static int64_t n_framed_sample(const msi_imaging_run *r, const msi_imaging_scan 
     return is_wide && scan->n_sample < most ? scan->n_sample : most;
 }
 
-/* Plan images in tiles, as few as fit. Given: spec  of the gridder; need  with the samples. Given and returned: *empty
+/* Plan images in tiles, as few as fit. Given: spec  of the gridder; need  with the samples; in_memory  1: arrays at work
+ * may not be in files. Given and returned: *empty
  * Returns: MSI_ENOMEM with the line of the last plan if none fits, and where no tiles are possible */
-static int plan_tiles(msi_imaging_run *r, msi_gridder_spec spec, msi_imaging_need *need, msi_gridder **empty)
+static int plan_tiles(msi_imaging_run *r, msi_gridder_spec spec, msi_imaging_need *need, int in_memory,
+                      msi_gridder **empty)
 {
     static const int NUMBERS[] = {2, 3, 4, 6, 8, 12, 16};
     int rc = MSI_ENOMEM;
@@ -236,9 +238,26 @@ static int plan_tiles(msi_imaging_run *r, msi_gridder_spec spec, msi_imaging_nee
         MSI_TRY(msi_gridder_create(empty, &spec));
         need->gridder = *empty;
         rc = msi_imaging_plan_make(&r->plan, need);
+        if (!rc && in_memory && r->plan.pages_work) rc = MSI_ENOMEM;
         if (r->plan.gridder.least_grid_bytes >= least) break;
     }
     return rc;
+}
+
+/* Plan images in tiles where arrays at work would be in files, if the tiles' are in memory and take less time. */
+static int plan_faster_tiles(msi_imaging_run *r, const msi_gridder_spec *spec, msi_imaging_need *need,
+                             msi_gridder **empty)
+{
+    const msi_imaging_plan whole = r->plan;
+    const msi_gridder *before = *empty;
+    msi_gridder *of_tiles = NULL;
+    if (!whole.pages_work) return MSI_OK;
+    const int rc = plan_tiles(r, *spec, need, 1, &of_tiles);
+    const int is_faster = !rc && r->plan.image_s < whole.image_s;
+    if (!is_faster) r->plan = whole;
+    need->gridder = before;
+    msi_gridder_free(of_tiles);
+    return rc == MSI_ENOMEM || rc == MSI_ERANGE ? MSI_OK : rc;
 }
 
 /* Plan the run from bounds that are known without reading visibilities; in a dry run from a scan of the coordinates. */
@@ -263,7 +282,7 @@ static int make_plan(msi_imaging_run *r)
     }
     need.scan.n_sample = n_framed_sample(r, &need.scan);
     const msi_imaging_scan whole = need.scan;
-    /* A rank has at most a block more than its share, which MSI_UNPLANNED_BYTES covers. */
+    /* A rank has at most a block more than its share, which msi_unplanned_bytes covers. */
     need.scan.n_row = (need.scan.n_row + r->ranks->size - 1) / r->ranks->size;
     need.scan.n_sample = (need.scan.n_sample + r->ranks->size - 1) / r->ranks->size;
     MSI_TRY(msi_gridder_create(&empty, &spec));
@@ -277,7 +296,8 @@ static int make_plan(msi_imaging_run *r)
         need.gridder = empty;
         rc = msi_imaging_plan_make(&r->plan, &need);
     }
-    if (rc == MSI_ENOMEM) rc = plan_tiles(r, spec, &need, &empty);
+    if (!rc) rc = plan_faster_tiles(r, &spec, &need, &empty);
+    if (rc == MSI_ENOMEM) rc = plan_tiles(r, spec, &need, 0, &empty);
     if (rc == MSI_ERANGE && !o->dry_run) {
         const double bound_lambda = need.scan.w_max_lambda;
         /* The bound of w is useless if an antenna has a wrong position. Whether UVW can be imaged shows when they are

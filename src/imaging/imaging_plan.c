@@ -75,7 +75,7 @@ int msi_imaging_scan_read(msi_imaging_scan *scan, msi_ms_reader *reader, const m
 
 int64_t msi_imaging_gridder_bytes(const msi_options *o)
 {
-    return o->memory_limit_bytes > MSI_UNPLANNED_BYTES ? o->memory_limit_bytes - MSI_UNPLANNED_BYTES : 1;
+    return o->memory_limit_bytes > msi_unplanned_bytes() ? o->memory_limit_bytes - msi_unplanned_bytes() : 1;
 }
 
 /* Refuse an image larger than the memory of the machine. No grid can be planned for it, but the failure is still a lack
@@ -270,7 +270,7 @@ static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int
     if (is_only) bytes = 0;
     if (!bytes && most > FEW) most = FEW; /* images in files */
     while (plan->n_pending < most &&
-           larger(plan->grid_bytes + plan->image_bytes, plan->alone_bytes) + plan->store_bytes + MSI_UNPLANNED_BYTES +
+           larger(plan->grid_bytes + plan->image_bytes, plan->alone_bytes) + plan->store_bytes + msi_unplanned_bytes() +
                    bytes <=
                limit &&
            (plan->n_pending < FEW || (plan->n_pending + 1) * bytes <= limit / SMALL_PART)) {
@@ -289,7 +289,7 @@ static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int
 static int64_t least_bytes(const msi_imaging_plan *plan, int64_t weighting)
 {
     const int64_t imaging = larger(plan->gridder.least_grid_bytes + plan->image_bytes, plan->alone_bytes);
-    return larger(imaging, weighting) + MSI_UNPLANNED_BYTES;
+    return larger(imaging, weighting) + msi_unplanned_bytes();
 }
 
 /* Plan some more bytes of grids in files, or fewer. */
@@ -352,10 +352,10 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
                              "an image of %lld x %lld needs %.3f GB of memory (grid %lld x %lld); the limit is %.3f GB",
                              (long long)o->geometry.nx, (long long)o->geometry.ny, 1e-9 * (double)least,
                              (long long)r->nu, (long long)r->nv, 1e-9 * (double)limit);
-    const int64_t left = limit - plan->image_bytes - MSI_UNPLANNED_BYTES;
+    const int64_t left = limit - plan->image_bytes - msi_unplanned_bytes();
     const int64_t before = larger(weighting, plan->alone_bytes); /* and after: without grids */
     const int64_t grid = plan->store_bytes + plan->grid_bytes <= left ? plan->grid_bytes : r->least_grid_bytes;
-    const int64_t without = limit - before - MSI_UNPLANNED_BYTES;
+    const int64_t without = limit - before - msi_unplanned_bytes();
     const int64_t stores = left - grid < without ? left - grid : without;
     plan->store_budget_bytes = stores > o->channels_out ? stores : o->channels_out;
     if (plan->store_bytes > plan->store_budget_bytes) {
@@ -364,6 +364,9 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
     }
     plan->grid_budget_bytes = left - plan->store_bytes;
     if (plan->grid_bytes > plan->grid_budget_bytes) plan->grid_bytes = plan->grid_budget_bytes;
+    /* Grids keep to the plan. Deep residuals need slightly larger ones than the first. */
+    const int64_t wanted = larger(plan->grid_bytes, r->least_grid_bytes + r->least_grid_bytes / 4);
+    if (plan->grid_budget_bytes > wanted) plan->grid_budget_bytes = wanted;
     /* Plans of gridders count what is in files, too. */
     plan->grid_budget_bytes += plan->grid_file_bytes;
     /* The log has the images next to grids, or more if they need more without grids. */

@@ -95,7 +95,7 @@ static int64_t slot_bytes(void)
 
 int64_t msi_predict_unplanned_bytes(void)
 {
-    return MSI_UNPLANNED_BYTES + MSI_MS_WRITER_SLOTS * slot_bytes();
+    return msi_unplanned_bytes() + MSI_MS_WRITER_SLOTS * slot_bytes();
 }
 
 /* Fainter models lose accuracy in single precision, whose numbers are denormal below 1e-38. */

@@ -2,6 +2,7 @@
 #include "src/run/open_sets.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,14 @@ static int count_readers(const msi_options *o)
     if (o->n_reader) return (int)o->n_reader;
     if (n_thread < 4 || msi_ms_paths_bytes(o->ms_paths, o->n_ms) < MIN_BYTES_FOR_PROCESSES) return 1;
     return 3 * n_thread / 4 < most ? 3 * n_thread / 4 : most;
+}
+
+int64_t msi_unplanned_bytes(void)
+{
+    /* The program and one reader take 13 MB; a thread has blocks, buffers and transforms. */
+    enum { MB = 1 << 20, MOST_THREADS = 16 };
+    const int n = omp_get_max_threads();
+    return (int64_t)(32 + 4 * (n < MOST_THREADS ? n : MOST_THREADS)) * MB;
 }
 
 int msi_open_sets_have_columns(const msi_options *o, const char *what)
