@@ -28,8 +28,14 @@ static const msi_case field = {
     .nx = 60, .ny = 84, .field_x_rad = 0.2, .stretch_y = 0.8, .w_ratio = 1, .n_row = 300, .n_chan = 3, .band = 1.3};
 
 /* Subgrids need a larger grid. */
-static const msi_case wide = {
-    .nx = 240, .ny = 280, .field_x_rad = 0.2, .stretch_y = 0.8, .w_ratio = 0.25, .n_row = 300, .n_chan = 3, .band = 1.3};
+static const msi_case wide = {.nx = 240,
+                              .ny = 280,
+                              .field_x_rad = 0.2,
+                              .stretch_y = 0.8,
+                              .w_ratio = 0.25,
+                              .n_row = 300,
+                              .n_chan = 3,
+                              .band = 1.3};
 
 static const double accuracies[] = {1e-2, 1e-4, 1e-5, 1e-8, 1e-12};
 enum { N_ACCURACY = sizeof accuracies / sizeof *accuracies };
