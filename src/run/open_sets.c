@@ -30,10 +30,10 @@ static int count_readers(const msi_options *o)
 
 int64_t msi_unplanned_bytes(void)
 {
-    /* The program and one reader take 13 MB; a thread has blocks, buffers and transforms. */
-    enum { MB = 1 << 20, MOST_THREADS = 16 };
+    /* The program and one reader take 13 MB, the fit of a beam 34 MB; a thread has blocks, buffers and transforms. */
+    enum { MB = 1 << 20, MOST_THREADS = 8 };
     const int n = omp_get_max_threads();
-    return (int64_t)(32 + 4 * (n < MOST_THREADS ? n : MOST_THREADS)) * MB;
+    return (int64_t)(64 + 4 * (n < MOST_THREADS ? n : MOST_THREADS)) * MB;
 }
 
 int msi_open_sets_have_columns(const msi_options *o, const char *what)
