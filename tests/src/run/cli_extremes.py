@@ -296,7 +296,7 @@ def check_intervals(s):
         given = s.images("channels %d to %d of the second half" % channels, "-interval", n // 2, n, "-channel-range", 2, 6, path)
         s.must(given is not None, "channels %d to %d of the second half" % channels)
     s.refused("channels without a row", 3, "no row is selected", *IMAGE, "-interval", 0, n // 2, "-channel-range", 4, 8, path)
-    s.refused("channels that are not there, in intervals", 3, "channels 4 to 9 .*; there are 8", *IMAGE, "-intervals-out", n,
+    s.refused("channels that are not there, in intervals", 3, "channels 4 to 9 .*; the end is at most 8", *IMAGE, "-intervals-out", n,
               "-channel-range", 4, 9, path)
     # Output channels divide the channels of all intervals.
     given = s.images("output channels in intervals", "-intervals-out", 2, "-channels-out", 4, path)
