@@ -57,12 +57,26 @@ static int begin_load(load *l, const msi_conversion_spec *spec)
     return msi_reader_pool_set_conversion(l->reader_pool, l->request, n_byte);
 }
 
+/* Return 1 if all setups have the same channels. Then segments are filled one after the other, and samples are in the same
+ * order whether or not rows without samples are kept: the image is the same to the bit. */
+static int has_one_setup(const msi_ms_reader *r)
+{
+    const msi_ms_spw *first = msi_ms_reader_spw(r, 0);
+    for (int i = 1; i < msi_ms_reader_n_spw(r); i++) {
+        const msi_ms_spw *s = msi_ms_reader_spw(r, i);
+        if (s->n_chan != first->n_chan ||
+            memcmp(s->freq_hz, first->freq_hz, sizeof *s->freq_hz * (size_t)s->n_chan) != 0)
+            return 0;
+    }
+    return 1;
+}
+
 /* Return 1 if all samples of each converted block go to one gridder. */
 static int can_convert_in_place(const load *l, const msi_conversion_spec *spec)
 {
     const msi_imaging_run *r = l->run;
     return spec->channels->n == 1 && !spec->channels->grid.n && !r->facets && !r->mosaic && !r->beam && !r->pb &&
-           msi_reader_pool_load(l->reader_pool, l->reader) == 0;
+           msi_reader_pool_load(l->reader_pool, l->reader) == 0 && has_one_setup(l->reader);
 }
 
 /* Reserve rows of the gridder for block i of the batch. Samples of more channels than a segment holds are copied. */
