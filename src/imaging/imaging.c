@@ -30,7 +30,6 @@
 #include "src/run/block_conversion.h"
 #include "src/run/open_sets.h"
 #include "src/run/ranks.h"
-#include "src/sky/phase_shift.h"
 #include "src/sky/stokes.h"
 
 static_assert((int)MSI_MAX_PLANES < (int)MSI_GRIDDER_MAX_PLANES, "a gridder has space for all planes and the PSF");
