@@ -347,11 +347,16 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
 {
     const msi_gridder_report *r = &plan->gridder;
     const int64_t limit = msi_memory_limit(), least = least_bytes(plan, weighting);
-    if (least > limit)
+    if (least > limit) {
+        /* The log has this sum, too. */
+        plan->store_bytes = 0;
+        plan->grid_bytes = r->least_grid_bytes;
+        plan->image_bytes = least - msi_unplanned_bytes() - plan->grid_bytes;
         return msi_error_set(MSI_ENOMEM,
                              "an image of %lld x %lld needs %.3f GB of memory (grid %lld x %lld); the limit is %.3f GB",
                              (long long)o->geometry.nx, (long long)o->geometry.ny, 1e-9 * (double)least,
                              (long long)r->nu, (long long)r->nv, 1e-9 * (double)limit);
+    }
     const int64_t left = limit - plan->image_bytes - msi_unplanned_bytes();
     const int64_t before = larger(weighting, plan->alone_bytes); /* and after: without grids */
     const int64_t grid = plan->store_bytes + plan->grid_bytes <= left ? plan->grid_bytes : r->least_grid_bytes;

@@ -287,7 +287,7 @@ static int clean_options_check(const msi_options *o)
     if (!c->niter) return MSI_OK;
     if (o->geometry.nx > MSI_CLEAN_MAX_SIZE || o->geometry.ny > MSI_CLEAN_MAX_SIZE)
         return msi_error_set(MSI_EUSAGE, "-size %lld %lld: with -niter, width and height can be at most %d pixels",
-                             (long long)o->geometry.nx, (long long)o->geometry.ny, MSI_CLEAN_MAX_SIZE);
+                             (long long)o->geometry.nx, (long long)o->geometry.ny, MSI_CLEAN_MAX_SIZE / 2 * 2);
     if (o->make_psf_only)
         return msi_error_set(MSI_EUSAGE, "-make-psf-only: it cannot be used with -niter; leave one of them out");
     if (strcmp(o->gridder, "wgrid") != 0)

@@ -80,7 +80,7 @@ static void check_refused(int64_t n, size_t size)
     assert_int_equal(msi_alloc(&p, n, size, "a plane"), MSI_ENOMEM);
     assert_null(p);
     assert_int_equal(msi_memory_in_use(), before);
-    assert_int_equal(strncmp(msi_error_get(), "a plane", 7), 0);
+    assert_non_null(strstr(msi_error_get(), "a plane"));
 }
 
 static void test_sizes_that_overflow_are_refused(void **state)

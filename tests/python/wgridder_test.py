@@ -351,10 +351,10 @@ def check_exceptions():
     base, wrong = refused()
     for kind, changes in wrong.items():
         for change in changes:
-            def call(function, arguments=dict(base, **change)):
-                return function(**arguments)
+            def call(function, **more):
+                return function(**dict(base, **change, **more))
             try:
-                must_raise(kind, lambda: call(wgridder.vis2dirty))
+                must_raise(kind, lambda: call(wgridder.vis2dirty, **HOST))
                 if peer:
                     must_raise(kind, lambda: call(peer.vis2dirty))
             except AssertionError as error:
@@ -367,11 +367,11 @@ def check_exceptions():
                           ({"vis": np.ma.masked_greater(base["vis"], 0)}, ("vis", "masked")),
                           ({"vis": (1e-40 * base["vis"]).astype("c8"), "epsilon": 1e-5}, ("vis", "single precision", "constant")),
                           ({"uvw": base["uvw"].tolist()}, ("uvw", "numpy.asarray")), ({"mask": base["vis"] != 0}, ("mask", "bool", "uint8"))):
-        message = str(must_raise((RuntimeError, TypeError), lambda: wgridder.vis2dirty(**dict(base, **change))))
+        message = str(must_raise((RuntimeError, TypeError), lambda: wgridder.vis2dirty(**dict(base, **change, **HOST))))
         assert all(word in message for word in words), message
     given = {k: base[k] for k in ("uvw", "freq", "pixsize_x", "pixsize_y")}
     tiny = np.full((32, 36), 1e-40, "f4")
-    message = str(must_raise(RuntimeError, lambda: wgridder.dirty2vis(dirty=tiny, epsilon=1e-5, **given)))
+    message = str(must_raise(RuntimeError, lambda: wgridder.dirty2vis(dirty=tiny, epsilon=1e-5, **given, **HOST)))
     assert "model" in message and "single precision" in message, message
     accepted = [{"npix_x": 2}, {"vis": np.ma.array(base["vis"])}, {"epsilon": 0.5}, {"epsilon": 1e-13}, {"epsilon": 1e-6, "vis": base["vis"].astype("c8")},
                 {"epsilon": 1e-5, "vis": (1e-36 * base["vis"]).astype("c8")}, {"epsilon": 1e-5, "vis": 1e-40 * base["vis"]},
@@ -388,7 +388,7 @@ def check_exceptions():
             theirs = peer.vis2dirty(**given)
             assert image.shape == theirs.shape and image.dtype == theirs.dtype, change.keys()
     # The peer accepts these, and overwrites some elements by others.
-    must_raise(RuntimeError, lambda: wgridder.vis2dirty(**dict(base, dirty=np.lib.stride_tricks.as_strided(np.zeros(2000), (32, 36), (8, 8)))))
+    must_raise(RuntimeError, lambda: wgridder.vis2dirty(**dict(base, dirty=np.lib.stride_tricks.as_strided(np.zeros(2000), (32, 36), (8, 8)), **HOST)))
     must_raise(TypeError, lambda: wgridder.vis2dirty(**dict(base, backend=["cpu"])))
     # Here the peer kills the process.
     image = wgridder.vis2dirty(**dict(base, freq=base["freq"][:0], vis=base["vis"][:, :0]), **HOST)

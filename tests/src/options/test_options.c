@@ -420,7 +420,7 @@ static void test_refused_cleaning(void **state)
     refused_value("-niter 9 -pol I,XX,XY,YX,YY -join-polarizations", "-join-polarizations:", "5 images");
     refused_value("-niter 9 -pol IQUV -join-polarizations -channels-out 129 -join-channels",
                   "-channels-out 129:", "516");
-    refused("-size 65536 64 -scale 1asec -niter 9 a.ms", "-size 65536 64: with -niter", "at most 65535 pixels");
+    refused("-size 65536 64 -scale 1asec -niter 9 a.ms", "-size 65536 64: with -niter", "at most 65534 pixels");
     refused_value("-niter 9 -channels-out 257 -join-channels", "-channels-out 257:", "256 channels");
     refused_value("-niter 9 -channels-out 65 -join-channels -fit-spectral-log-pol 2",
                   "-fit-spectral-log-pol:", "at most 64");

@@ -44,6 +44,8 @@ def needed_mb(s, ms, *words):
     needed = re.search(r"needs ([0-9.]+) GB .*limit is 0\.010 GB", refused.stderr)
     s.must(refused.returncode == 5 and needed and refused.stderr.count("\n") == 1,
            "%s -abs-mem 0.01: exits %s: %s" % (words, refused.returncode, refused.stderr))
+    log = s.launch(*words, "-abs-mem", "0.01", ms, cwd=s.folder).stderr
+    s.must("in all %s GB, limit 0.010 GB" % needed[1] in log, "the plan has the same sum as the error, %s GB" % needed[1])
     return 1000 * float(needed[1]) + 1
 
 
