@@ -85,6 +85,9 @@ const double *msi_cleaner_scales(const msi_cleaner *c, int *n)
     return c->spec.scale;
 }
 
+/* cuFFT needs no work area for some transforms that are smaller than this. */
+static const int64_t WORKED_CELLS = 8192 * 8192;
+
 int msi_cleaner_estimate(const msi_cleaner_spec *spec, msi_cleaner_bytes *bytes)
 {
     msi_cleaner *c;
@@ -110,6 +113,8 @@ int msi_cleaner_estimate(const msi_cleaner_spec *spec, msi_cleaner_bytes *bytes)
         bytes->device = on_cpu ? 0 : all;
         const int64_t transforms = c->ops->fft_bytes(&c->setup, 2 * c->spec.nx, 2 * c->spec.ny);
         const int64_t work = images + interleaved * c->n_pixel * c->real_bytes + c->method->bytes(c) - 2 * transforms;
+        const int64_t least = 4 * c->n_pixel >= WORKED_CELLS ? all : all - 2 * transforms;
+        bytes->least_device = on_cpu ? 0 : least > images ? least : images;
         bytes->work = on_cpu && work > 0 ? work : 0;
         bytes->paged = on_cpu && c->method->paged ? c->method->paged(c) : 0;
     }

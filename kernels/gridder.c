@@ -310,6 +310,7 @@ int msi_gridder_bind(msi_gridder *g, const msi_gridder_spec *spec)
         return msi_error_set(MSI_ERANGE, "n_tile: only gridder '%s' on the CPU makes images in tiles",
                              MSI_METHOD_DEFAULT);
     MSI_TRY(copy_workers(g, spec->worker, spec->n_worker));
+    g->spec.backend = spec->backend;
     g->spec.device = spec->device;
     g->spec.n_thread = spec->n_thread;
     g->spec.store_bytes = g->store.memory_budget = spec->store_bytes;

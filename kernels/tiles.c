@@ -349,7 +349,7 @@ static int report_plan(const tile_plan *p, msi_gridder_report *r)
     r->sample_bytes = order + more;
     r->work_bytes = work;
     r->kept_bytes = p->spec.residual ? kept_bytes(p) : 0;
-    r->device_bytes = 0;
+    r->device_bytes = r->least_device_bytes = 0;
     return MSI_OK;
 }
 

@@ -232,6 +232,9 @@ static int choose_towers(tower_plan *p, const tower_backend *backend, const msi_
     return p->towers.size ? MSI_OK : rc;
 }
 
+/* The project's own transforms need no work area. Those of larger planes are cuFFT's: it needs a plane for their rows. */
+static const int64_t WORKED_CELLS = (int64_t)32768 * 32768;
+
 /* Report a plan's figures. */
 static int report_tower_plan(const tower_plan *p, const tower_backend *backend, const msi_plan_request *request,
                              msi_gridder_report *r)
@@ -250,6 +253,7 @@ static int report_tower_plan(const tower_plan *p, const tower_backend *backend, 
     r->sample_bytes = backend->uses_threads ? msi_wgrid_cpu_samples_bytes(wgrid, request) : 0;
     r->work_bytes = backend->uses_threads ? msi_wgrid_cpu_image_bytes(wgrid) : 0;
     r->kept_bytes = request->spec->residual ? r->sample_bytes : 0;
+    r->least_device_bytes = backend->uses_threads ? 0 : msi_wgrid_plan_least_device_bytes(wgrid, request, WORKED_CELLS);
     MSI_TRY(backend->bytes(wgrid, &p->towers, request, least, &r->least_grid_bytes, &device));
     return backend->bytes(wgrid, &p->towers, request, p->common.n_resident, &r->grid_bytes, &r->device_bytes);
 }

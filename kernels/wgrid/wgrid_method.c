@@ -200,6 +200,10 @@ static const wgrid_backend cuda = {.cost = &msi_wgrid_cuda_cost,
                                             .free_samples = msi_wgrid_cuda_free_samples}};
 #endif
 
+/* cuFFT of CUDA 13 has a work area as large as the plane for each of these sizes, on an H200; for some smaller ones it
+ * has none. */
+static const int64_t WORKED_CELLS = 8192 * 8192;
+
 /* Report a plan's figures. */
 static int report_plan(const msi_plan *p, const wgrid_backend *backend, const msi_plan_request *request,
                        msi_gridder_report *r)
@@ -212,6 +216,8 @@ static int report_plan(const msi_plan *p, const wgrid_backend *backend, const ms
     r->sample_bytes = backend->uses_threads ? msi_wgrid_cpu_samples_bytes(&p->wgrid, request) : 0;
     r->work_bytes = backend->uses_threads ? msi_wgrid_cpu_image_bytes(&p->wgrid) : 0;
     r->kept_bytes = request->spec->residual ? r->sample_bytes : 0;
+    r->least_device_bytes =
+        backend->uses_threads ? 0 : msi_wgrid_plan_least_device_bytes(&p->wgrid, request, WORKED_CELLS);
     MSI_TRY(backend->bytes(&p->wgrid, request, 1, &r->least_grid_bytes, &device));
     return backend->bytes(&p->wgrid, request, p->n_resident, &r->grid_bytes, &r->device_bytes);
 }

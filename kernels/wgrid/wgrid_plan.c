@@ -197,3 +197,12 @@ void msi_wgrid_plan_report(const msi_wgrid_plan *plan, msi_gridder_report *repor
     report->n_tower = report->tower_planes = report->subgrid = 0;
     report->error_estimate = plan->error_estimate;
 }
+
+int64_t msi_wgrid_plan_least_device_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request,
+                                          int64_t worked_cells)
+{
+    const int64_t cells = plan->grid.nu * plan->grid.nv, plane = cells * msi_complex_bytes(plan->precision);
+    const int64_t image = msi_image_n_pixel(&plan->image) * msi_image_pixel_bytes(plan->precision);
+    const msi_gridder_spec *s = request->spec;
+    return plane * (cells >= worked_cells ? 2 : 1) + image * (s->residual ? 0 : s->predict ? request->n_image : 1);
+}

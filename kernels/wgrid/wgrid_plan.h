@@ -63,6 +63,14 @@ int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request);
  */
 void msi_wgrid_plan_report(const msi_wgrid_plan *plan, msi_gridder_report *report);
 
+/*
+ * msi_wgrid_plan_least_device_bytes - return the device memory without which a request cannot be carried out: a w-plane,
+ * cuFFT's work area for its transform, and images. Planes of a residual are its caller's. Samples pass in batches.
+ * Given: worked_cells  cells of the smallest plane for which cuFFT needs a work area
+ */
+int64_t msi_wgrid_plan_least_device_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request,
+                                          int64_t worked_cells);
+
 /* msi_wgrid_plan_lay_tiles - choose the smallest tiles whose number times that of the w-planes is at most
  * most_buckets. */
 void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets);

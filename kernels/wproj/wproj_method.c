@@ -128,7 +128,7 @@ static int cpu_plan(msi_plan **out, const msi_strategy *row, const msi_plan_requ
     r->estimate_s /= msi_plan_threads(request);
     if (strategy->cpu != MSI_WPROJ_CPU_TILE) r->estimate_s *= PLAIN_TIMES;
     r->grid_bytes = r->least_grid_bytes = msi_wproj_box_bytes(&(*out)->wproj, request->n_sample);
-    r->device_bytes = 0;
+    r->device_bytes = r->least_device_bytes = 0;
     return MSI_OK;
 }
 
@@ -218,7 +218,7 @@ static int plan_images(msi_plan **out, const wproj_strategy *strategy, const msi
     MSI_TRY(make_wproj_plan(out, strategy, table_bytes, request, r));
     (*out)->device = s->device;
     (*out)->images = strategy->images;
-    r->grid_bytes = r->least_grid_bytes = 0;
+    r->grid_bytes = r->least_grid_bytes = r->least_device_bytes = 0;
     r->device_bytes =
         msi_wproj_cuda_bytes(&(*out)->wproj, strategy->images, request->n_sample, s->n_plane, request->n_image);
     return checked(out, msi_wproj_cuda_check(&(*out)->wproj));
@@ -233,7 +233,7 @@ static int plan_predictions(msi_plan **out, const wproj_strategy *strategy, cons
     (*out)->device = request->spec->device;
     (*out)->predicts = strategy->predicts;
     (*out)->lasts = request->keeps_model;
-    r->grid_bytes = r->least_grid_bytes = 0;
+    r->grid_bytes = r->least_grid_bytes = r->least_device_bytes = 0;
     r->device_bytes =
         msi_wproj_predictor_bytes(&(*out)->wproj, strategy->predicts, request->n_sample, request->n_image);
     return checked(out, msi_wproj_predictor_check(&(*out)->wproj, strategy->predicts));

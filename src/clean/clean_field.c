@@ -346,7 +346,7 @@ int msi_clean_group_mask(msi_clean_group *g, int64_t n_pixel, uint16_t *buffer, 
 
 /* Estimates are made before the PSF. The beam is assumed to have the usual width in pixels. The number of scales
  * depends on the longest baseline, for which the narrowest usual beam is assumed. */
-static const double USUAL_BEAM_PIXEL = 4, LEAST_BEAM_PIXEL = 2;
+static const double USUAL_BEAM_PIXEL = 4, LEAST_BEAM_PIXEL = 2, MOST_BEAM_PIXEL = 32;
 
 /* Memory next to a cleaner: held, and temporary. */
 typedef struct additional {
@@ -421,18 +421,21 @@ int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder
     const int64_t planes = msi_planes_bytes(&shape), psfs = bytes_of(shape, n_psf);
     const int64_t first = spec->options->save_first_residual ? bytes_of(shape, spec->n_channel * spec->n_pol) : 0;
     msi_cleaner_spec cleaner = cleaner_spec(spec, NULL, LEAST_BEAM_PIXEL);
-    msi_cleaner_bytes each;
+    msi_cleaner_spec few_scales = cleaner_spec(spec, NULL, MOST_BEAM_PIXEL);
+    msi_cleaner_bytes each, least;
     additional more;
     int64_t restore_host, restore_paged, restore_device;
-    cleaner.precision = shape.precision;
-    cleaner.backend = shape.backend;
+    cleaner.precision = few_scales.precision = shape.precision;
+    cleaner.backend = few_scales.backend = shape.backend;
     MSI_TRY(msi_cleaner_estimate(&cleaner, &each));
+    MSI_TRY(msi_cleaner_estimate(&few_scales, &least));
     estimate_mask_and_noise(spec, &shape, &more);
     estimate_restoring(spec, &shape, &restore_host, &restore_paged, &restore_device);
     *bytes = (msi_clean_field_bytes){
         .host = n_cleaner * (each.host - each.temporary + more.host) + first + (on_gpu ? 0 : planes) +
                 (spec->options->save_sources ? msi_clean_sources_bytes() : 0),
         .device = n_cleaner * (each.device + more.device) + restore_device + (on_gpu ? planes + psfs : 0),
+        .least_device = on_gpu ? n_cleaner * least.least_device + planes : 0,
         .psfs = each.temporary + (on_gpu ? 0 : psfs),
         .measuring = more.temporary + each.temporary,
         .restoring = restore_host};

@@ -141,6 +141,7 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     msi_gridder_spec spec = msi_gridder_choice_spec(o);
+    if (r->needs_cpu) spec.backend = MSI_BACKEND_CPU;
     spec.geometry = o->geometry;
     spec.n_plane = r->n_plane;
     spec.residual = o->clean.niter > 0 || r->mosaic;
@@ -259,6 +260,31 @@ static int plan_faster_tiles(msi_imaging_run *r, const msi_gridder_spec *spec, m
     return rc == MSI_ENOMEM || rc == MSI_ERANGE ? MSI_OK : rc;
 }
 
+/* Plan for the CPU if the GPU has less memory than the plan needs at least.
+ * Given:              spec, need  of the plan
+ * Given and returned: *rc  result of the plan
+ * Returns:            0, MSI_ENOMEM (-backend cuda was given), or a failure of the gridder of the CPU */
+static int leave_small_gpu(msi_imaging_run *r, msi_gridder_spec *spec, msi_imaging_need *need, msi_gridder **empty,
+                           int *rc)
+{
+    const msi_options *o = r->options;
+    char what[96];
+    int fits;
+    if (*rc && *rc != MSI_ENOMEM) return MSI_OK;
+    snprintf(what, sizeof what, "%s images of %lld x %lld", o->clean.niter ? "cleaned" : "dirty",
+             (long long)o->geometry.nx, (long long)o->geometry.ny);
+    MSI_TRY(msi_gpu_share_check_memory(&r->gpus, o, &r->plan.gridder, r->plan.least_device_bytes, what, &fits));
+    if (fits) return MSI_OK;
+    r->needs_cpu = 1;
+    spec->backend = MSI_BACKEND_CPU;
+    msi_gridder_free(*empty);
+    *empty = NULL;
+    MSI_TRY(msi_gridder_create(empty, spec));
+    need->gridder = *empty;
+    *rc = msi_imaging_plan_make(&r->plan, need);
+    return MSI_OK;
+}
+
 /* Plan the run from bounds that are known without reading visibilities; in a dry run from a scan of the coordinates. */
 static int make_plan(msi_imaging_run *r)
 {
@@ -271,6 +297,7 @@ static int make_plan(msi_imaging_run *r)
                              .output_bytes = r->outputs ? msi_outputs_bytes(r->outputs) : 0};
     msi_gridder *empty;
     MSI_TRY(msi_gpu_share_check(&r->gpus, o));
+    need.n_gpu = msi_gpu_share_most(&r->gpus, o);
     spec.device = r->gpus.device[0];
     msi_imaging_scan_bound(&need.scan, r->reader);
     spec.longest_lambda = need.scan.w_max_lambda;
@@ -287,6 +314,11 @@ static int make_plan(msi_imaging_run *r)
     MSI_TRY(msi_gridder_create(&empty, &spec));
     need.gridder = empty;
     int rc = msi_imaging_plan_make(&r->plan, &need);
+    const int left = leave_small_gpu(r, &spec, &need, &empty, &rc);
+    if (left) {
+        msi_gridder_free(empty);
+        return left;
+    }
     if (rc == MSI_ENOMEM && o->clean.niter) {
         /* Another strategy may fit next to the memory of cleaning. */
         msi_gridder_free(empty);
@@ -323,6 +355,9 @@ static int make_plan(msi_imaging_run *r)
 /* Upper bounds of the host memory of a plan: per pixel of an image, and for small grids and unplanned memory. */
 enum { MOST_PIXEL_BYTES = 128, MOST_OTHER_BYTES = 1 << 30 };
 
+/* Larger images may not fit in a GPU. They are planned before anything is read. */
+static const int64_t MOST_FIRST_BYTES = (int64_t)16 << 30;
+
 /* Return 1 if reading begins before the plan is made: the plan may have to wait for a GPU, and memory is ample. */
 static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
 {
@@ -332,7 +367,7 @@ static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
         msi_gridder_store_bytes(g, msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
     const int64_t images = MOST_OTHER_BYTES + MOST_PIXEL_BYTES * n_image * msi_image_n_pixel(&o->geometry);
     return o->backend != MSI_BACKEND_CPU && !o->dry_run && r->ranks->size == 1 && !r->is_empty &&
-           samples + images <= msi_memory_limit() / 2;
+           images <= MOST_FIRST_BYTES && samples + images <= msi_memory_limit() / 2;
 }
 
 static int open_gridders(msi_imaging_run *r)

@@ -236,6 +236,7 @@ static int plan_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need, i
     plan->alone_bytes += plan->image_bytes + (is_paged ? 0 : plan->gridder.kept_bytes);
     plan->paged_bytes = is_paged ? bytes.paged + kept + means + last_means + images : 0;
     plan->device_bytes += bytes.device;
+    plan->least_device_bytes = bytes.least_device;
     return MSI_OK;
 }
 
@@ -408,6 +409,10 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     if (o->pb.grid) plan->image_bytes += beam_bytes(need, r->precision);
     if (o->pb.mosaic) plan->image_bytes += mosaic_bytes(need, r);
     add_pending_images(plan, o, need->n_plane + o->make_psf, plan->paged_bytes ? 0 : plan->one_image_bytes);
+    /* Facets and mosaics have gridders of other sizes. Those of all channels keep their planes between residuals. */
+    const int64_t n_gridder = o->clean.niter && (o->clean.join_channels || o->clean.n_taylor) ? o->channels_out : 1;
+    if (!msi_options_has_facets(o) && !o->pb.mosaic)
+        plan->least_device_bytes += r->least_device_bytes * ((n_gridder + need->n_gpu - 1) / need->n_gpu);
     MSI_TRY(share_memory(plan, o, weighting));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);
     plan->image_s = r->estimate_s * (double)o->channels_out;

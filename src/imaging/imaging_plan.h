@@ -24,6 +24,7 @@ typedef struct msi_imaging_need {
     int n_plane;                /* real planes of each output channel, without the PSF */
     const msi_output_channels *channels;
     int64_t output_bytes; /* size of the files */
+    int n_gpu;            /* GPUs that share the channels; at least 1 */
     msi_imaging_scan scan;
 } msi_imaging_need;
 
@@ -32,6 +33,7 @@ typedef struct msi_imaging_plan {
     int64_t store_bytes;   /* visibilities in memory */
     int64_t spilled_bytes; /* visibilities in -temp-dir */
     int64_t grid_bytes, image_bytes, device_bytes, output_bytes;
+    int64_t least_device_bytes; /* part of device_bytes that no other number of w-planes or of samples reduces */
     int64_t alone_bytes;        /* images while there are no grids: when cleaners are made, and images written */
     int64_t paged_bytes;        /* images in files of -temp-dir, because memory is short; not in image_bytes */
     int64_t grid_file_bytes;    /* part of paged_bytes: of a channel's grids */

@@ -93,6 +93,7 @@ typedef struct msi_imaging_run {
     int64_t interval;
     msi_ms_reader *reader;
     int is_planned; /* the plan of this interval is made, and gridders are bound by it */
+    int needs_cpu;  /* the GPU has too little memory for the images */
     int is_empty;   /* no selected row lies in the interval: nothing is read, and the images are NaN */
     msi_observation observation;
     double ra_rad, dec_rad; /* the centre of the images */

@@ -425,8 +425,21 @@ static int share_gpus(prediction *r)
     r->plan.degrid_s = msi_gpu_share_s(&r->gpus, &work);
     report_plan(r);
     msi_gpu_share_report(&r->gpus, &work);
-    for (int64_t i = 0; r->gpus.n > 1 && i < r->parts.n; i++)
+    const int shares = r->plan.gridder.backend == MSI_BACKEND_CUDA && r->gpus.n > 1;
+    for (int64_t i = 0; shares && i < r->parts.n; i++)
         MSI_TRY(msi_gridder_set_workers(r->parts.part[i].gridder, r->gpus.device, r->gpus.n));
+    return MSI_OK;
+}
+
+/* Bind gridders to the CPU. */
+static int use_cpu(prediction *r)
+{
+    r->own.gridder.backend = r->work.spec.backend = MSI_BACKEND_CPU;
+    for (int64_t i = 0; i < r->parts.n; i++) {
+        msi_gridder_spec spec = *msi_gridder_spec_of(r->parts.part[i].gridder);
+        spec.backend = MSI_BACKEND_CPU;
+        MSI_TRY(msi_gridder_bind(r->parts.part[i].gridder, &spec));
+    }
     return MSI_OK;
 }
 
@@ -440,7 +453,19 @@ static int make_plan(prediction *r)
                                    .scan = &r->scan,
                                    .model_in_memory = r->model.pixel != NULL,
                                    .is_whole = r->gains || r->request->beam};
+    int fits = 1;
+    char what[96];
+    const msi_image_geometry *g = &r->models->geometry;
+    snprintf(what, sizeof what, "models of %lld x %lld", (long long)g->nx, (long long)g->ny);
     MSI_TRY(msi_predict_plan_make(&r->plan, &need));
+    /* Facets have gridders of other sizes. */
+    if (!r->gains)
+        MSI_TRY(msi_gpu_share_check_memory(&r->gpus, r->all->options, &r->plan.gridder,
+                                           r->plan.gridder.least_device_bytes, what, &fits));
+    if (!fits) {
+        MSI_TRY(use_cpu(r));
+        MSI_TRY(msi_predict_plan_make(&r->plan, &need));
+    }
     MSI_TRY(share_gpus(r));
     for (int64_t i = 0; i < r->parts.n; i++) {
         const msi_predict_part *part = &r->parts.part[i];

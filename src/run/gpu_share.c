@@ -67,6 +67,28 @@ static int64_t free_device_bytes(const msi_gpu_share *share, int i)
     return msi_backend_device_bytes(share->device[i]) / n_place;
 }
 
+int msi_gpu_share_most(const msi_gpu_share *share, const msi_options *o)
+{
+    const int n = o->backend != MSI_BACKEND_CPU && o->gpus.kind == MSI_GPUS_AUTO ? msi_backend_n_device() : 1;
+    return n > share->n ? n : share->n;
+}
+
+int msi_gpu_share_check_memory(const msi_gpu_share *share, const msi_options *o, const msi_gridder_report *gridder,
+                               int64_t bytes, const char *what, int *fits)
+{
+    const int64_t has = gridder->backend == MSI_BACKEND_CUDA ? free_device_bytes(share, 0) : 0;
+    *fits = !has || bytes <= has; /* 0: the GPU cannot report its memory */
+    if (*fits) return MSI_OK;
+    if (o->backend == MSI_BACKEND_CUDA)
+        return msi_error_about(msi_error_set(MSI_ENOMEM,
+                                             "%s need at least %.3f GB of GPU memory; %.3f GB of GPU %d are free", what,
+                                             1e-9 * (double)bytes, 1e-9 * (double)has, share->device[0]),
+                               "backend");
+    msi_log_warning("%s need at least %.3f GB of GPU memory; %.3f GB of GPU %d are free: the CPU does the work", what,
+                    1e-9 * (double)bytes, 1e-9 * (double)has, share->device[0]);
+    return MSI_OK;
+}
+
 /* Return the smallest free memory of the GPUs. */
 static int64_t least_device_bytes(const msi_gpu_share *share)
 {

@@ -41,6 +41,21 @@ void msi_gpu_share_start(msi_gpu_share *share, const msi_options *options, const
  */
 int msi_gpu_share_check(msi_gpu_share *share, const msi_options *options);
 
+/* msi_gpu_share_most - return the most GPUs that msi_gpu_share_plan may choose. */
+int msi_gpu_share_most(const msi_gpu_share *share, const msi_options *options);
+
+/*
+ * msi_gpu_share_check_memory - check that the first GPU has the memory without which the work cannot be done. If not,
+ * the CPU must do it; a line of the log says so.
+ * Given:    gridder  as planned
+ *           bytes    least memory of the GPU
+ *           what     what needs it, for messages
+ * Returned: *fits
+ * Returns:  0, MSI_ENOMEM (-backend cuda was given)
+ */
+int msi_gpu_share_check_memory(const msi_gpu_share *share, const msi_options *options,
+                               const msi_gridder_report *gridder, int64_t bytes, const char *what, int *fits);
+
 /* msi_gpu_share_plan - choose the slots. With -gpus auto, use more GPUs if they save more time than their start
  * takes. */
 void msi_gpu_share_plan(msi_gpu_share *share, const msi_options *options, const msi_gpu_work *work);

@@ -533,6 +533,34 @@ static void test_gpu_numbers(void **state)
 #endif
 }
 
+/* What 45000 x 45000 pixels need on a GPU: 8.1 GB for each image, at least 16.2 GB for a w-plane, and as much for its
+ * transform if cuFFT needs it. Residuals are not the gridder's; a prediction holds all images of the model. */
+static void test_least_device_memory(void **state)
+{
+    (void)state;
+    enum { N = 45000 };
+    const msi_image_geometry geometry = {.nx = N, .ny = N, .cell_x_rad = 1e-6, .cell_y_rad = 1e-6};
+    const double pixel = (double)N * N;
+    const struct {
+        int residual, predict;
+        int64_t worked_cells;
+        double images, planes;
+    } needs[] = {{0, 0, 1, 1, 2}, {0, 0, INT64_MAX, 1, 1}, {1, 0, 1, 0, 2}, {0, 1, 1, 4, 2}};
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
+        const msi_gridder_spec spec = {
+            .geometry = geometry, .accuracy = 1e-4, .residual = needs[i].residual, .predict = needs[i].predict};
+        const msi_plan_request request = {
+            .spec = &spec, .precision = MSI_FP32, .n_image = 4, .n_sample = 1000000, .w_max_lambda = 1e5};
+        const msi_wgrid_request wanted = msi_wgrid_request_of(&request, &msi_wgrid_cpu_cost);
+        msi_wgrid_plan plan;
+        assert_int_equal(msi_wgrid_plan_make(&plan, &wanted), 0);
+        const double cells = (double)plan.grid.nu * (double)plan.grid.nv;
+        const int64_t bytes = msi_wgrid_plan_least_device_bytes(&plan, &request, needs[i].worked_cells);
+        assert_true(cells >= pixel && cells < 2.5 * pixel);
+        assert_true((double)bytes == 8 * needs[i].planes * cells + 4 * needs[i].images * pixel);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest common[] = {
@@ -553,6 +581,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_refuses_what_it_cannot),
         cmocka_unit_test(test_strings_are_copied_and_weights_multiplied_once),
         cmocka_unit_test(test_gpu_numbers),
+        cmocka_unit_test(test_least_device_memory),
     };
     const struct CMUnitTest cuda[] = {
         cmocka_unit_test(test_cpu_and_gpu_agree),

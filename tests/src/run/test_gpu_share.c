@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <string.h>
+
+#include "core/status.h"
 #include "kernels/backend.h"
 #include "src/run/gpu_share.h"
 
@@ -140,9 +143,40 @@ static void test_single_slots_do_not_wait(void **state)
     assert_int_equal(n_await, 0);
 }
 
+/* Work is left to the CPU, or refused with -backend cuda, if a GPU lacks the memory that it needs at least: cleaning
+ * 45000 x 45000 pixels on GPUs with 141 GB and 80 GB. */
+static void test_least_memory(void **state)
+{
+    (void)state;
+    const msi_ranks alone = MSI_RANKS_ALONE;
+    const msi_gridder_report on_gpu = {.backend = MSI_BACKEND_CUDA}, on_cpu = {.backend = MSI_BACKEND_CPU};
+    const struct {
+        int64_t has_gb, needs_gb;
+        int n_place, is_small;
+    } cases[] = {{141, 141, 1, 0}, {141, 142, 1, 1}, {80, 142, 1, 1}, {80, 80, 1, 0},
+                 {141, 70, 2, 0},  {141, 71, 2, 1},  {0, 142, 1, 0}}; /* 0: unknown */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const msi_gpu_share share = {.ranks = &alone, .n = cases[i].n_place, .device = {1, 1}};
+        const int64_t bytes = cases[i].needs_gb * GB;
+        msi_options o = {.backend = MSI_BACKEND_AUTO};
+        int fits = -1;
+        free_bytes[1] = cases[i].has_gb * GB;
+        assert_int_equal(msi_gpu_share_check_memory(&share, &o, &on_cpu, bytes, "images", &fits), 0);
+        assert_int_equal(fits, 1);
+        assert_int_equal(msi_gpu_share_check_memory(&share, &o, &on_gpu, bytes, "images", &fits), 0);
+        assert_int_equal(fits, !cases[i].is_small);
+        o.backend = MSI_BACKEND_CUDA;
+        const int rc = msi_gpu_share_check_memory(&share, &o, &on_gpu, bytes, "images", &fits);
+        assert_int_equal(rc, cases[i].is_small ? MSI_ENOMEM : 0);
+        if (rc) assert_non_null(strstr(msi_error_get(), "of GPU memory"));
+        if (rc) assert_string_equal(msi_error_about_get(), "backend");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_slots), cmocka_unit_test(test_slots_of_free_memory),
+                                       cmocka_unit_test(test_least_memory),
                                        cmocka_unit_test(test_single_slots_do_not_wait)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
