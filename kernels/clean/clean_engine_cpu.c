@@ -157,19 +157,27 @@ static int engine_create(msi_clean_engine **out, const msi_clean_setup *setup)
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
 
+/* Set where n pixels may be searched. */
+static void allow_pixels(const msi_clean_allow *from, int64_t first, int64_t n, uint8_t *restrict allow)
+{
+    const uint8_t *restrict mask = from->mask ? from->mask + first : NULL;
+    const uint16_t *restrict found = from->found ? from->found + first : NULL;
+    const uint16_t *restrict scales = from->scales ? from->scales + first : NULL;
+    memset(allow, 1, (size_t)n);
+    for (int64_t i = 0; i < n && mask; i++) allow[i] = mask[i] != 0;
+    for (int64_t i = 0; i < n && found; i++) allow[i] &= (found[i] & from->bits) != 0;
+    for (int64_t i = 0; i < n && scales; i++) allow[i] &= (scales[i] & from->scale_bit) != 0;
+}
+
 static int engine_allow(msi_clean_engine *e, const msi_clean_allow *from, uint8_t *allow)
 {
-    const int64_t nx = e->s.nx, ny = e->s.ny;
+    const int64_t nx = e->s.nx, ny = e->s.ny, n = nx - 2 * from->border_x;
 #pragma omp parallel for num_threads(e->n_thread)
-    for (int64_t y = 0; y < ny; y++)
-        for (int64_t x = 0; x < nx; x++) {
-            const int64_t i = y * nx + x;
-            const int inside =
-                x >= from->border_x && x < nx - from->border_x && y >= from->border_y && y < ny - from->border_y;
-            allow[i] = inside && (!from->mask || from->mask[i]) &&
-                       (!from->found || (from->found[i] & from->bits) != 0) &&
-                       (!from->scales || (from->scales[i] & from->scale_bit) != 0);
-        }
+    for (int64_t y = 0; y < ny; y++) {
+        const int64_t first = y * nx + from->border_x;
+        memset(allow + y * nx, 0, (size_t)nx);
+        if (n > 0 && y >= from->border_y && y < ny - from->border_y) allow_pixels(from, first, n, allow + first);
+    }
     return MSI_OK;
 }
 
@@ -179,27 +187,82 @@ static int engine_finite(msi_clean_engine *e, void *image, int64_t n)
     return MSI_OK;
 }
 
+/* Pixels that a thread takes at a time: a part of each of several planes stays in the cache. */
+enum { BLOCK = 4096 };
+
+/* Compute the joined quantities of n pixels from `first` on. */
+static void join_pixels(const msi_clean_engine *e, const msi_clean_row_step *step, int64_t first, int64_t n,
+                        void *quantity)
+{
+    const int64_t at = first * msi_clean_real_bytes(e);
+    msi_clean_row_step s = *step;
+    s.residual = (char *)s.residual + at;
+    if (s.factor) s.factor = (const char *)s.factor + at;
+    (e->s.precision == MSI_FP32 ? e->simd->join_f32 : e->simd->join_f64)(&s, n, (char *)quantity + at);
+}
+
+static int64_t block_end(const msi_clean_engine *e, int64_t first)
+{
+    return first + BLOCK < e->n_pixel ? first + BLOCK : e->n_pixel;
+}
+
+static void join_image(const msi_clean_engine *e, const msi_clean_row_step *step, void *quantity)
+{
+#pragma omp parallel for num_threads(e->n_thread)
+    for (int64_t i = 0; i < e->n_pixel; i += BLOCK) join_pixels(e, step, i, block_end(e, i) - i, quantity);
+}
+
 static int engine_join(msi_clean_engine *e, const msi_clean_joined *from, const void *factor, void *quantity)
 {
-    CALL(join, from, factor, quantity);
+    const double one[1] = {1};
+    const float single[1] = {1};
+    const msi_clean_join join = msi_clean_join_of(&e->s.join, from);
+    const void *of_mean = e->s.precision == MSI_FP32 ? (const void *)single : one;
+    const msi_clean_row_step step = {.join = &join,
+                                     .share = from->rows    ? from->rows
+                                              : from->n_sum ? of_mean
+                                                            : e->share,
+                                     .residual = (void *)from->planes,
+                                     .stride = from->stride,
+                                     .factor = factor};
+    join_image(e, &step, quantity);
     return MSI_OK;
 }
 
 static int engine_mean(msi_clean_engine *e, const void *planes, int64_t stride, int pol, void *out)
 {
-    CALL(mean, planes, stride, pol, out);
+    const msi_clean_join join = {.n_channel = e->s.join.n_channel, .n_pol = 1};
+    const msi_clean_row_step step = {.join = &join,
+                                     .share = e->share,
+                                     .residual = (char *)planes + pol * stride * msi_clean_real_bytes(e),
+                                     .stride = e->s.join.n_pol * stride};
+    join_image(e, &step, out);
     return MSI_OK;
+}
+
+/* Compute the sums of a map of n pixels from `first` on. */
+static void map_sums(const msi_clean_engine *e, const msi_clean_map *m, int64_t first, int64_t n)
+{
+    const msi_clean_join join = {.n_channel = m->n_in, .n_pol = 1};
+    const int64_t bytes = msi_clean_real_bytes(e);
+    for (int o = 0; o < m->n_out; o++) {
+        const msi_clean_row_step step = {.join = &join,
+                                         .share = (const char *)m->matrix + (int64_t)o * m->n_in * bytes,
+                                         .residual = (void *)m->in,
+                                         .stride = m->in_stride};
+        join_pixels(e, &step, first, n, (char *)m->out + o * m->out_stride * bytes);
+    }
 }
 
 /* Compute the map of every pixel; threads share the pixels. */
 static int engine_map(msi_clean_engine *e, const msi_clean_map *m)
 {
-#pragma omp parallel for num_threads(e->n_thread) schedule(dynamic, 4096)
-    for (int64_t i = 0; i < e->n_pixel; i++) {
-        if (e->s.precision == MSI_FP32)
-            map_f32(e, m, i);
-        else
-            map_f64(e, m, i);
+#pragma omp parallel for num_threads(e->n_thread) schedule(dynamic)
+    for (int64_t i = 0; i < e->n_pixel; i += BLOCK) {
+        const int64_t end = block_end(e, i);
+        if (!m->log_x) map_sums(e, m, i, end - i);
+        for (int64_t k = i; k < end && m->log_x; k++)
+            if (!CALL(log_map, m, k)) map_sums(e, m, k, 1);
     }
     return MSI_OK;
 }

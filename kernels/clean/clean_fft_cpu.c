@@ -288,20 +288,21 @@ int msi_clean_spread_cpu(msi_clean_engine *e, msi_clean_fft *f, void *components
     return MSI_OK;
 }
 
-/* Add `factor` times a row of real numbers to a row of the image, or assign it. */
+/* Add `factor` times a row of real numbers to a row of the image, or assign it. With MSI_CLEAN_MIDDLE the row begins in
+ * its middle. */
 static void put_row(const msi_clean_engine *e, const msi_clean_fft *f, const void *row, msi_clean_origin origin,
                     double factor, msi_clean_put mode, void *image, int64_t y)
 {
-    const int64_t nx = e->s.nx;
-    for (int64_t x = 0; x < nx; x++) {
-        const int64_t from = laid(x, nx, f->nx, origin);
-        if (e->s.precision == MSI_FP32) {
-            float *to = (float *)image + y * nx + x;
-            *to = fmaf((float)factor, ((const float *)row)[from], mode == MSI_CLEAN_SET ? 0 : *to);
-        } else {
-            double *to = (double *)image + y * nx + x;
-            *to = fma(factor, ((const double *)row)[from], mode == MSI_CLEAN_SET ? 0 : *to);
-        }
+    const int64_t nx = e->s.nx, bytes = msi_clean_real_bytes(e);
+    void (*put)(const msi_clean_put_step *, int64_t) = e->s.precision == MSI_FP32 ? e->simd->put_f32 : e->simd->put_f64;
+    const int64_t edge = origin == MSI_CLEAN_CORNER ? 0 : nx / 2;
+    for (int part = 0; part < 2; part++) {
+        const int64_t first = part ? edge : 0, n = part ? nx - edge : edge;
+        const msi_clean_put_step step = {.from = (const char *)row + laid(first, nx, f->nx, origin) * bytes,
+                                         .factor = factor,
+                                         .add = mode != MSI_CLEAN_SET,
+                                         .out = (char *)image + (y * nx + first) * bytes};
+        if (n) put(&step, n);
     }
 }
 

@@ -16,28 +16,6 @@ static void IN(finite)(const msi_clean_engine *e, void *image, int64_t n)
         if (!isfinite(v[i])) v[i] = 0;
 }
 
-static void IN(join)(const msi_clean_engine *e, const msi_clean_joined *from, const void *factor, void *quantity)
-{
-    const REAL one = 1;
-    const msi_clean_join sums = msi_clean_join_of(&e->s.join, from);
-    const REAL *share = from->rows ? from->rows : from->n_sum ? &one : e->share;
-#pragma omp parallel for num_threads(e->n_thread)
-    for (int64_t i = 0; i < e->n_pixel; i++) {
-        REAL q = IN(msi_clean_quantity)(&sums, share, (const REAL *)from->planes + i, from->stride);
-        if (factor) q *= ((const REAL *)factor)[i];
-        ((REAL *)quantity)[i] = q;
-    }
-}
-
-static void IN(mean)(const msi_clean_engine *e, const void *planes, int64_t stride, int pol, void *out)
-{
-    const msi_clean_join one = {.n_channel = e->s.join.n_channel, .n_pol = 1};
-    const REAL *first = (const REAL *)planes + pol * stride;
-#pragma omp parallel for num_threads(e->n_thread)
-    for (int64_t i = 0; i < e->n_pixel; i++)
-        ((REAL *)out)[i] = IN(msi_clean_quantity)(&one, e->share, first + i, e->s.join.n_pol * stride);
-}
-
 /* Return 1 if one of n values may have a key of at least this. Most pieces of an image have none, and this loop is
  * vectorised. */
 static int IN(any_key)(const REAL *q, int64_t n, REAL key)
@@ -145,6 +123,7 @@ static void IN(mark)(msi_clean_engine *e, uint16_t *found, int bit)
     }
 }
 
+/* Compute the log-polynomial of pixel i in every plane. Returns 0 if there is none. */
 static int IN(log_map)(const msi_clean_engine *e, const msi_clean_map *m, int64_t i)
 {
     const REAL *in = (const REAL *)m->in + i;
@@ -157,19 +136,4 @@ static int IN(log_map)(const msi_clean_engine *e, const msi_clean_map *m, int64_
     for (int k = 0; k < m->n_out; k++)
         out[k * m->out_stride] = (REAL)(sign * msi_clean_log_at(fit.b, e->s.log.n_term, m->log_x[k]));
     return 1;
-}
-
-static void IN(map)(const msi_clean_engine *e, const msi_clean_map *m, int64_t i)
-{
-    const REAL *in = (const REAL *)m->in + i, *matrix = m->matrix;
-    REAL *out = (REAL *)m->out + i;
-    if (m->log_x && IN(log_map)(e, m, i)) return;
-    for (int o = 0; o < m->n_out; o++) {
-        REAL sum = 0;
-        for (int k = 0; k < m->n_in; k++) {
-            const REAL factor = matrix[o * m->n_in + k];
-            if (factor != 0) sum = FMA(factor, in[k * m->in_stride], sum);
-        }
-        out[o * m->out_stride] = sum;
-    }
 }

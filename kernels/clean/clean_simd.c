@@ -34,6 +34,10 @@ const msi_clean_simd_table MSI_CAT(msi_clean_simd, _table, MSI_ISA) = {
     .subtract_f64 = subtract_f64,
     .search_f32 = search_f32,
     .search_f64 = search_f64,
+    .join_f32 = join_f32,
+    .join_f64 = join_f64,
+    .put_f32 = put_f32,
+    .put_f64 = put_f64,
     .weigh_f32 = weigh_f32,
     .weigh_f64 = weigh_f64,
 };

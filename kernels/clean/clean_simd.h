@@ -48,7 +48,16 @@ typedef struct msi_clean_weigh_step {
     void *out;
 } msi_clean_weigh_step;
 
-/* The functions of one instruction set. list and search return the best of pixels first .. end - 1 after the step;
+/* A pass over pixels in a row: out = factor times `from`, added to out if `add`. */
+typedef struct msi_clean_put_step {
+    const void *from;
+    double factor;
+    int add;
+    void *out;
+} msi_clean_put_step;
+
+/* The functions of one instruction set. join computes the joined quantities of pixels, times the step's factor. list and
+ * search return the best of pixels first .. end - 1 after the step;
  * of equal ones the first. */
 typedef struct msi_clean_simd_table {
     void (*list_f32)(const msi_clean_list_step *step, int64_t first, int64_t end, msi_clean_best *best);
@@ -57,6 +66,10 @@ typedef struct msi_clean_simd_table {
     void (*subtract_f64)(const msi_clean_row_step *step, int64_t n);
     void (*search_f32)(const msi_clean_row_step *step, int64_t n, msi_clean_best *best);
     void (*search_f64)(const msi_clean_row_step *step, int64_t n, msi_clean_best *best);
+    void (*join_f32)(const msi_clean_row_step *step, int64_t n, void *quantity);
+    void (*join_f64)(const msi_clean_row_step *step, int64_t n, void *quantity);
+    void (*put_f32)(const msi_clean_put_step *step, int64_t n);
+    void (*put_f64)(const msi_clean_put_step *step, int64_t n);
     void (*weigh_f32)(const msi_clean_weigh_step *step, int64_t n);
     void (*weigh_f64)(const msi_clean_weigh_step *step, int64_t n);
 } msi_clean_simd_table;

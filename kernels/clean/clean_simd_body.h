@@ -151,6 +151,24 @@ static void NAME(search)(const msi_clean_row_step *s, int64_t n_all, msi_clean_b
     }
 }
 
+static void NAME(join)(const msi_clean_row_step *s, int64_t n_all, void *quantity)
+{
+    for (int64_t i = 0; i < n_all; i += MSI_CLEAN_PIECE) {
+        const int n = n_all - i < MSI_CLEAN_PIECE ? (int)(n_all - i) : MSI_CLEAN_PIECE;
+        REAL *restrict q = (REAL *)quantity + i;
+        NAME(join_pixels)(s->join, s->share, (const REAL *)s->residual + i, s->stride, n, q);
+        for (int k = 0; k < n && s->factor; k++) q[k] *= ((const REAL *)s->factor)[i + k];
+    }
+}
+
+static void NAME(put)(const msi_clean_put_step *s, int64_t n)
+{
+    const REAL *restrict from = s->from, factor = (REAL)s->factor;
+    REAL *restrict out = s->out;
+    for (int64_t i = 0; i < n && s->add; i++) out[i] = FMA(factor, from[i], out[i]);
+    for (int64_t i = 0; i < n && !s->add; i++) out[i] = factor * from[i];
+}
+
 static void NAME(weigh)(const msi_clean_weigh_step *s, int64_t n_all)
 {
     REAL sum[MSI_CLEAN_PIECE];
