@@ -319,6 +319,14 @@ const char *msi_format_duration(char text[MSI_FORMAT_SIZE], double s)
     return format_value(text, s, duration_unit(s));
 }
 
+const char *msi_format_estimate(char text[MSI_FORMAT_SIZE], double s)
+{
+    const msi_unit unit = duration_unit(s);
+    const double value = s / unit.size;
+    snprintf(text, MSI_FORMAT_SIZE, value < 0.1 ? "%.1g %s" : value < 10 ? "%.1f %s" : "%.0f %s", value, unit.name);
+    return text;
+}
+
 const char *msi_format_direction(char text[MSI_FORMAT_SIZE], double ra_rad, double dec_rad)
 {
     const double turns = ra_rad / (2 * MSI_PI);

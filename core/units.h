@@ -79,6 +79,9 @@ enum { MSI_FORMAT_SIZE = 48 }; /* bytes of a text below, with its terminating ze
 const char *msi_format_angle(char text[MSI_FORMAT_SIZE], double rad);
 const char *msi_format_duration(char text[MSI_FORMAT_SIZE], double s);
 
+/* msi_format_estimate - write an estimated duration with one or two digits, such as "3.1 min". */
+const char *msi_format_estimate(char text[MSI_FORMAT_SIZE], double s);
+
 /* msi_format_direction - return "08h24m07.00s -42d59m48.0s"; it is rounded in seconds before it is split, so that 60
  * seconds never appear. */
 const char *msi_format_direction(char text[MSI_FORMAT_SIZE], double ra_rad, double dec_rad);

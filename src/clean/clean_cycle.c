@@ -223,7 +223,7 @@ static const char *peak_word(const msi_clean_group *g)
 {
     int n_scale;
     msi_cleaner_scales(g->cleaner, &n_scale);
-    return n_scale > 1 ? "biased peak" : "peak";
+    return n_scale > 1 ? "scale-biased peak" : "peak";
 }
 
 /* Log two lines for each group that made a cycle, since one would be wider than a terminal. Given: label  begins them,
@@ -235,10 +235,11 @@ static void report_cycle(const char *label, msi_clean_field *f, double minor_s, 
         msi_clean_group *g = &f->group[i];
         if (g->n_logged == g->n_major) continue;
         g->n_logged = g->n_major;
-        msi_log_info("%scycle %d%s: %s %s to %s/beam", name_group(name, label, f, g), g->n_major,
+        msi_log_info("%scycle %d%s: %s %s/beam, cleaned to %s/beam", name_group(name, label, f, g), g->n_major,
                      g->in_mask ? " in the mask" : "", peak_word(g), format_jy(peak, g->report.peak_before),
                      format_jy(least, g->report.peak_after != 0 ? g->report.peak_after : g->report.threshold));
-        msi_log_info("  noise before %s/beam; %lld component%s, model %s; minor %.1f s, major %.1f s",
+        msi_log_info("  noise before the cycle %s/beam; %lld component%s added, flux of the model %s; minor iterations "
+                     "%.1f s, major cycle %.1f s",
                      format_jy(noise, g->noise), (long long)g->report.n_iteration, msi_plural(g->report.n_iteration),
                      format_jy(flux, g->flux_jy), minor_s, major_s);
     }
@@ -259,7 +260,7 @@ static void report_left(const char *label, double n_cycle, double cycle_s)
     char time[MSI_FORMAT_SIZE];
     if (!(n_cycle > 1) || isinf(n_cycle)) return;
     msi_log_info("%s%sabout %.0f more cycles, %s, if the peak keeps falling at this rate", label, *label ? ": " : "",
-                 n_cycle, msi_format_duration(time, n_cycle * cycle_s));
+                 n_cycle, msi_format_estimate(time, n_cycle * cycle_s));
 }
 
 void msi_clean_report_end(const char *label, const msi_clean_field *f)
@@ -268,11 +269,11 @@ void msi_clean_report_end(const char *label, const msi_clean_field *f)
     for (int i = 0; i < f->n_group; i++) {
         const msi_clean_group *g = &f->group[i];
         if (!g->cleaner) continue;
-        msi_log_info("%scleaned: %s after %d cycle%s and %lld component%s", name_group(name, label, f, g), g->stop,
-                     g->n_major, msi_plural(g->n_major), (long long)g->n_minor, msi_plural(g->n_minor));
-        msi_log_info("  model %s; residual: %s %s, threshold %s, noise %s per beam", format_jy(flux, g->flux_jy),
-                     peak_word(g), format_jy(peak, g->peak), format_jy(threshold, g->threshold),
-                     format_jy(noise, g->noise));
+        msi_log_info("%scleaned: ended by '%s' after %d cycle%s and %lld component%s", name_group(name, label, f, g),
+                     g->stop, g->n_major, msi_plural(g->n_major), (long long)g->n_minor, msi_plural(g->n_minor));
+        msi_log_info("  flux of the model %s; residual: %s %s, threshold %s, noise %s per beam",
+                     format_jy(flux, g->flux_jy), peak_word(g), format_jy(peak, g->peak),
+                     format_jy(threshold, g->threshold), format_jy(noise, g->noise));
     }
 }
 

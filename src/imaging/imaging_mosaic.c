@@ -45,8 +45,8 @@ int msi_imaging_mosaic_open(msi_imaging_run *r)
         largest = n > largest ? n : largest;
     }
     if (r->interval == 0)
-        msi_log_info("mosaic: %d field%s, each on up to %.3g Mpixel", m->fields.n, msi_plural(m->fields.n),
-                     1e-6 * (double)largest);
+        msi_log_info("mosaic: %d field%s, each imaged on at most %.3g million pixels", m->fields.n,
+                     msi_plural(m->fields.n), 1e-6 * (double)largest);
     if (m->fields.n_outside)
         msi_log_warning("%lld pointing%s of the mosaic do%s not see the image; their samples are left out",
                         (long long)m->fields.n_outside, msi_plural(m->fields.n_outside),

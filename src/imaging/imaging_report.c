@@ -128,10 +128,12 @@ void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
     msi_gridder_choice_log(o, r);
     const int64_t all = p->store_bytes + p->grid_bytes + p->image_bytes + msi_unplanned_bytes();
     msi_log_info(
-        "memory: visibilities %.3f GB, grids %.3f GB, images %.3f GB, other %.3f GB; in all %.3f GB, limit %.3f GB",
+        "memory: visibilities %.3f GB, grids %.3f GB, images %.3f GB, libraries and buffers %.3f GB; in all %.3f GB, "
+        "limit %.3f GB",
         1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
         1e-9 * (double)msi_unplanned_bytes(), 1e-9 * (double)all, 1e-9 * (double)msi_memory_limit());
-    if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: up to %.3f GB", 1e-9 * (double)p->device_bytes);
+    if (r->backend == MSI_BACKEND_CUDA)
+        msi_log_info("memory of the GPU: up to %.3f GB", 1e-9 * (double)p->device_bytes);
     if (p->psfs_bytes)
         msi_log_warning(
             "-dd-psf-grid %lld %lld: PSFs by place need %.3f GB of memory%s, which is more than there is; one PSF "
@@ -139,13 +141,13 @@ void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
             (long long)o->clean.psf_grid[0], (long long)o->clean.psf_grid[1], 1e-9 * (double)p->psfs_bytes,
             r->backend == MSI_BACKEND_CUDA ? " or device memory" : "");
     if (p->spilled_bytes)
-        msi_log_info("disk: %.3f GB of visibilities that exceed the memory limit, in %s",
+        msi_log_info("disk: %.3f GB of visibilities that exceed the memory limit, in a temporary file in %s",
                      1e-9 * (double)p->spilled_bytes, o->temp_dir ? o->temp_dir : "the directory of the images");
     if (p->paged_bytes)
-        msi_log_info("disk: %.3f GB of images%s, because of the memory limit, in %s", 1e-9 * (double)p->paged_bytes,
-                     p->pages_work ? "" : " that are not at work",
+        msi_log_info("disk: %.3f GB of images%s in temporary files, because of the memory limit, in %s",
+                     1e-9 * (double)p->paged_bytes, p->pages_work ? "" : " that are not in use",
                      o->temp_dir ? o->temp_dir : "the directory of the images");
-    msi_log_info("disk: images %.3f GB", 1e-9 * (double)p->output_bytes);
+    msi_log_info("disk: output files %.3f GB", 1e-9 * (double)p->output_bytes);
 }
 
 /* ---- Samples ---- */
@@ -198,10 +200,10 @@ static void estimate_cycles(const msi_imaging_run *run)
     const double cycle_s = 2 * run->plan.image_s;
     const double few = cycles_of(c, 1e2), many = cycles_of(c, 1e4);
     char least[MSI_FORMAT_SIZE], most[MSI_FORMAT_SIZE];
-    msi_log_info("cycles: %.0f for a peak of 100 times the threshold, %.0f for 10000 times; about %s and %s", few, many,
-                 msi_format_duration(least, few * cycle_s), msi_format_duration(most, many * cycle_s));
-    msi_log_info("  (-mgain: each lowers the peak to %.2g of it; -nmiter: at most %lld)", 1 - c->mgain,
-                 (long long)c->nmiter);
+    msi_log_info("cycles: %.0f if the peak is 100 times the threshold, about %s; %.0f if it is 10000 times, about %s",
+                 few, msi_format_estimate(least, few * cycle_s), many, msi_format_estimate(most, many * cycle_s));
+    msi_log_info("  (-mgain %g: each cycle lowers the peak to %.2g of its value; -nmiter: at most %lld cycles)",
+                 c->mgain, 1 - c->mgain, (long long)c->nmiter);
 }
 
 void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_scan *scan)
@@ -210,7 +212,7 @@ void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_sc
     const int64_t count[MSI_N_REASON] = {d->autocorrelation, d->flag_row, d->uvw_not_finite, d->uv_limits, 0, 0, 0, 0,
                                          scan->n_outside};
     const reasons dropped = write_reasons(count);
-    msi_log_info("rows: %lld kept; samples dropped: %s, without flags and weights, which a dry run does not read",
+    msi_log_info("rows: %lld kept; samples dropped: %s (a dry run does not read flags and weights)",
                  (long long)scan->n_row, *dropped.text ? dropped.text : "none");
     msi_log_info("samples: up to %lld; |w| %.1f to %.1f wavelengths", (long long)scan->n_sample, scan->w_min_lambda,
                  scan->w_max_lambda);
@@ -372,12 +374,13 @@ void msi_imaging_report_empty(const msi_imaging_run *r, int64_t channel, int n, 
 
 void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *r)
 {
-    msi_log_detail("channel %lld: %lld sample%s, %s %s, width %d cells, grid %lld x %lld, %lld w-planes or slices, "
-                   "%.4g wavelengths apart; "
-                   "sort %.2f s, grid %.2f s, FFT and w-screens %.2f s, correction %.2f s, transfer %.2f s",
-                   (long long)channel, (long long)n_sample, msi_plural(n_sample), r->method, r->strategy, r->width,
-                   (long long)r->nu, (long long)r->nv, (long long)r->n_w, r->w_step, r->sort_s, r->grid_s,
-                   r->transform_s, r->correct_s, r->transfer_s);
+    msi_log_detail(
+        "channel %lld: %lld sample%s; used: %s (-strategy %s), window of %d cells, uv grid of %lld x %lld "
+        "cells, %lld w-plane%s, %.4g wavelengths apart; times: sorting samples %.2f s, gridding %.2f s, FFTs "
+        "and w-screens %.2f s, correction for the window %.2f s, transfer to and from the GPU %.2f s",
+        (long long)channel, (long long)n_sample, msi_plural(n_sample), r->method, r->strategy, r->width,
+        (long long)r->nu, (long long)r->nv, (long long)r->n_w, msi_plural(r->n_w), r->w_step, r->sort_s, r->grid_s,
+        r->transform_s, r->correct_s, r->transfer_s);
 }
 
 void msi_imaging_report_beam(const msi_imaging_run *run, int64_t channel, const msi_beam *beam)

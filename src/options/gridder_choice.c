@@ -94,9 +94,10 @@ void msi_gridder_choice_log(const msi_options *o, const msi_gridder_report *r)
         snprintf(planes, sizeof planes, "up to %lld w-plane%s (%lld in memory)", (long long)r->n_w, msi_plural(r->n_w),
                  (long long)r->n_w_resident);
     if (r->n_tile > 1) snprintf(tiles, sizeof tiles, ", in %d x %d tiles of the image", r->n_tile, r->n_tile);
-    msi_log_info("gridder: %s %s on the %s%s, %s, %s %d cells, grid %lld x %lld, %s, estimated error %.1e", r->method,
-                 r->strategy, r->backend == MSI_BACKEND_CUDA ? "GPU" : "CPU", tiles,
-                 r->precision == MSI_FP32 ? "fp32" : "fp64", is_wgrid ? "window" : "kernels up to", r->width,
+    msi_log_info("gridder: %s (-strategy %s) on the %s%s in %s precision; planned: %s %d cells, uv grid of %lld x %lld "
+                 "cells, %s, estimated error %.1e of the image's rms",
+                 r->method, r->strategy, r->backend == MSI_BACKEND_CUDA ? "GPU" : "CPU", tiles,
+                 r->precision == MSI_FP32 ? "single" : "double", is_wgrid ? "window of" : "kernels of up to", r->width,
                  (long long)r->nu, (long long)r->nv, planes, r->error_estimate);
     if (!msi_strategy_is_open(o->strategy) && strcmp(o->strategy, r->strategy) != 0)
         msi_log_info("-strategy %s: %s; using %s", o->strategy,

@@ -117,7 +117,7 @@ static const msi_option performance_rows[] = {
      .arguments = "DIRECTORY",
      .fallback_words = "the directory of the images",
      .completion = MSI_COMPLETE_DIRECTORY,
-     .help = "Directory for samples, and images that are not at work, that do not fit in memory while imaging. "
+     .help = "Directory for samples, and images that are not in use, that do not fit in memory while imaging. "
              "-predict does not need it, because it "
              "processes as many samples at a time as fit.",
      .read = msi_read_text,

@@ -206,7 +206,7 @@ static int choose_beam(restoring *k, const msi_fits_view *residual)
                              k->beam.major_rad * arcsec);
     msi_log_info("beam: %.4g x %.4g arcsec, position angle %.1f deg, %s", k->beam.major_rad * arcsec,
                  k->beam.minor_rad * arcsec, k->beam.pa_rad * 180 / MSI_PI,
-                 msi_beam_known(given) ? "as given" : "of the residual's header");
+                 msi_beam_known(given) ? "as given" : "from the header of the residual");
     return MSI_OK;
 }
 

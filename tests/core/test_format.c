@@ -38,6 +38,10 @@ static void test_frequencies_and_durations(void **state)
     assert_string_equal(msi_format_duration(text, 112), "1.867 min");
     assert_string_equal(msi_format_duration(text, 5400), "1.5 h");
     assert_string_equal(msi_format_duration(text, 3 * 86400), "3 days");
+    assert_string_equal(msi_format_estimate(text, 0.0767), "0.08 s");
+    assert_string_equal(msi_format_estimate(text, 0.2934), "0.3 s");
+    assert_string_equal(msi_format_estimate(text, 12.4), "12 s");
+    assert_string_equal(msi_format_estimate(text, 112), "1.9 min");
 }
 
 static void test_directions(void **state)

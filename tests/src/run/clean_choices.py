@@ -124,7 +124,7 @@ def check_scales_without_response(s):
                   "-no-update-model-required", "-auto-threshold", 3, "-multiscale", *words, "-name", name, ms).stderr.decode()
         lines = [line for line in log.splitlines() if line.startswith("scales left out")]
         flux = load(name + "-model.fits")[0].sum()
-        s.must(len(lines) == 1 and "cleaned: threshold" in log and abs(flux - 1) < 0.05,
+        s.must(len(lines) == 1 and "cleaned: ended by 'threshold'" in log and abs(flux - 1) < 0.05,
                "few short baselines%s: %s, flux %.3f" % ("".join(" " + w for w in words), lines, flux))
 
 
@@ -293,7 +293,7 @@ def check_channels_at_once(s):
         with open(name + "-clean.csv") as f:
             steps = [[v for k, v in row.items() if k != "seconds"] for row in csv.DictReader(f)]
         made[threads] = ([f[len(name):] for f in files], np.array([fits.getdata(f) for f in files]), steps,
-                         [line.split("; minor")[0] for line in log.splitlines() if ("cycle" in line or line.startswith("  ")) and "more cycle" not in line])
+                         [line.split("; minor iterations")[0] for line in log.splitlines() if ("cycle" in line or line.startswith("  ")) and "more cycle" not in line])
     s.must(len(made[1][0]) == 25 and made[1][0] == made[2][0] and np.array_equal(made[1][1], made[2][1]), "images at once")
     s.must(len(made[1][2]) > 8 and made[1][2] == made[2][2], "record of channels at once")
     s.must(len(made[1][3]) > 8 and made[1][3] == made[2][3], "log of channels at once")

@@ -44,7 +44,7 @@ def check_points(s):
     for method in ([], ["-no-fast-subminor"], ["-multiscale"]):
         name, log = s.clean(s.ms("points"), "-niter", 100000, "-auto-mask", 5, "-auto-threshold", 1, *method)
         judge_points(s, " ".join(method) or "list", name, POINTS)
-        s.must("cleaned: threshold" in log, "it says why it ended")
+        s.must("cleaned: ended by 'threshold'" in log, "it says why it ended")
 
 
 def check_definitions(s):
@@ -161,7 +161,7 @@ def check_stops(s):
             ("nothing to clean", ["-niter", 10000, "-threshold", 100], "threshold")):
         name, log = s.clean(ms, *options)
         header = load(name + "-image.fits")[1]
-        s.must(header["MSISTOP"] == reason and "cleaned: %s after" % reason in log,
+        s.must(header["MSISTOP"] == reason and "cleaned: ended by '%s' after" % reason in log,
                "%s: %s, %g iterations, %g cycles" % (title, header["MSISTOP"], header["WSCMINOR"], header["WSCMAJOR"]))
         if reason == "iterations":
             s.must(header["WSCMINOR"] == 40 and header["WSCMAJOR"] > 1, "iterations are those of all cycles together")

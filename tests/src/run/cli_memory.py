@@ -55,7 +55,7 @@ def least_mb(s, ms, *words):
     while high - low > 1:
         middle = (low + high) / 2
         done = s.launch(*words, "-dry-run", "-overwrite", "-abs-mem", middle / 1000, "-temp-dir", s.folder, ms, cwd=s.folder)
-        whole = done.returncode == 0 and " tiles of the image" not in done.stderr and "GB of images, because" not in done.stderr
+        whole = done.returncode == 0 and " tiles of the image" not in done.stderr and "GB of images in temporary files" not in done.stderr
         low, high = (low, middle) if whole else (middle, high)
     return high
 
@@ -70,7 +70,7 @@ def keep_limits(s, strategy):
     spilled = fewer = 0
     for limit_mb in (least, least + 200):
         log, mb = measured(s, "tight", *words, "-abs-mem", "%.6f" % (limit_mb / 1000), "-temp-dir", s.folder, ms)
-        spilled += "of visibilities that exceed the memory limit, in " + s.folder in log
+        spilled += "of visibilities that exceed the memory limit, in a temporary file in " + s.folder in log
         planes = re.search(r"up to (\d+) w-planes \((\d+) in memory\)", log)
         fewer += bool(planes) and int(planes[2]) < int(planes[1])
         error = max(relative_error(load(s.path("tight-%s.fits" % kind))[0], w)
@@ -141,7 +141,7 @@ def planned_mb(log):
 
 def unplanned_mb(log):
     """What the plan has for libraries and buffers."""
-    return 1000 * float(re.search(r"other ([0-9.]+) GB; in all", log)[1])
+    return 1000 * float(re.search(r"libraries and buffers ([0-9.]+) GB; in all", log)[1])
 
 
 def check_paged(s):
@@ -151,9 +151,9 @@ def check_paged(s):
                          ("IQUV", ["-pol", "IQUV", "-join-polarizations"])):
         log, free_s, free_mb = joined(s, "whole", ms, *words)
         limit_mb = least_mb(s, ms, *JOINED, *words, "-j", 2, "-name", "none")
-        s.must("not at work" not in log, "%s: no limit, %.0f MB planned, %.0f MB used" % (title, planned_mb(log), free_mb))
+        s.must("not in use" not in log, "%s: no limit, %.0f MB planned, %.0f MB used" % (title, planned_mb(log), free_mb))
         log, paged_s, paged_mb = joined(s, "paged", ms, *words, "-abs-mem", limit_mb / 1000, "-temp-dir", s.folder)
-        s.must(re.search(r"disk: [0-9.]+ GB of images that are not at work.*in " + re.escape(s.folder), log) is not None,
+        s.must(re.search(r"disk: [0-9.]+ GB of images that are not in use in temporary files.*in " + re.escape(s.folder), log) is not None,
                "%s: with %.0f MB images are in files" % (title, limit_mb))
         s.must(paged_mb <= limit_mb + UNCOUNTED_MB or sanitized(s.msimage),
                "%s: %.0f MB used of %.0f MB planned; %.1f s instead of %.1f s" %
@@ -206,7 +206,7 @@ def check_dry_run(s):
         log = done.stderr.decode()
         for what in (r"rows: 40320 kept", r"samples dropped: none", r"set: +\S*set.ms", r"resolution: ",
                      r"up to \d+ w-planes (\(\d+ in memory\)|in \d+ w-towers?\b)", r"memory: visibilities [0-9.]+ GB, grids [0-9.]+ GB, images",
-                     r"disk: images [0-9.]+ GB", r"samples: up to \d+", r"time: about \d+ s to read, \d+ s to image"):
+                     r"disk: output files [0-9.]+ GB", r"samples: up to \d+", r"time: about \d+ s to read, \d+ s to image"):
             if not re.search(what, log):
                 s.complain("-dry-run: /%s/ is not in: %s" % (what, log))
         if done.stdout or sorted(os.listdir(s.folder)) != before:
