@@ -134,8 +134,7 @@ static void report_progress(void *of, const char *stage, double fraction)
 static _Noreturn void leave(const msi_child *c, int status)
 {
     msi_frame done = {.kind = MSI_CHILD_DONE, .status = status};
-    if (status) snprintf(done.text, sizeof done.text, "%s", msi_error_get());
-    done.n_byte = (int64_t)strlen(done.text);
+    if (status) msi_child_put_error(&done);
     _exit(msi_child_send(c, &done) < 0 ? EXIT_REFUSED : 0);
 }
 
@@ -386,12 +385,26 @@ int msi_child_fail(msi_child *c, int status)
     return msi_error_set(status, "%.300s: %s%s has ended%s", s->path, lead, s->what, words);
 }
 
+void msi_child_put_error(msi_frame *f)
+{
+    const char *about = msi_error_about_get();
+    snprintf(f->text, sizeof f->text, "%s", msi_error_get());
+    const size_t n = strlen(f->text), n_about = strlen(about);
+    f->n_byte = (int64_t)n;
+    if (!n_about || n + 1 + n_about >= sizeof f->text) return;
+    memcpy(f->text + n + 1, about, n_about);
+    f->n_byte += (int64_t)(1 + n_about);
+}
+
 int msi_child_error(const msi_frame *f)
 {
+    static _Thread_local char about[32];
     if (f->status == MSI_OK) return MSI_OK;
     if (f->status > MSI_OK || f->status < MSI_EARGUMENT || !*f->text)
         return msi_error_set(MSI_EINTERNAL, "a process failed without an error message");
-    return msi_error_set(f->status, "%s", f->text);
+    const size_t n = strlen(f->text);
+    snprintf(about, sizeof about, "%s", f->n_byte > (int64_t)n ? f->text + n + 1 : "");
+    return msi_error_about(msi_error_set(f->status, "%s", f->text), about);
 }
 
 void msi_child_show(const msi_frame *f)

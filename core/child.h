@@ -128,7 +128,11 @@ int msi_child_fail(msi_child *child, int status_of_crash);
 /* msi_child_show - log a line, or show progress; other frames do nothing. */
 void msi_child_show(const msi_frame *frame);
 
-/* msi_child_error - set the error of a frame MSI_CHILD_DONE. Returns: its status; MSI_EINTERNAL if it has none. */
+/* msi_child_put_error - put the last error line of this thread, and its subject, into a frame. */
+void msi_child_put_error(msi_frame *frame);
+
+/* msi_child_error - set the error of a frame MSI_CHILD_DONE, with its subject. Returns: its status; MSI_EINTERNAL if it
+ * has no error line. */
 int msi_child_error(const msi_frame *frame);
 
 /* msi_child_stop - have a keeper or program stop by itself, at most for this time, and kill it then. It is noticed at

@@ -219,8 +219,10 @@ static int allocate(void *out, int64_t n, size_t size, int64_t touched, const ch
     }
     if (!block) {
         if (is_allowed) atomic_fetch_sub(&in_use, counted);
-        return msi_error_set(MSI_ENOMEM, "no memory for %s (%.3f GB): %.3f GB are in use and the limit is %.3f GB", what,
-                             1e-9 * (double)counted, 1e-9 * (double)before, 1e-9 * (double)msi_memory_limit());
+        return msi_error_about(
+            msi_error_set(MSI_ENOMEM, "no memory for %s (%.3f GB): %.3f GB are in use and the limit is %.3f GB", what,
+                          1e-9 * (double)counted, 1e-9 * (double)before, 1e-9 * (double)msi_memory_limit()),
+            "memory");
     }
     memcpy(block, &(header){.bytes = bytes, .counted = counted, .is_unset = takes_idle}, sizeof(header));
     *p = (char *)block + HEADER;

@@ -322,9 +322,11 @@ static int select_channels(msi_ms_set *set, const msi_ms_selection *selection, c
         if (in_use) MSI_TRY(select_window(set, selection, ranges, n_range, spw, &counted, &n_selected));
     }
     if (selection->channel_end > counted || (selection->channel_end > 0 && selection->channel_begin < 0))
-        return msi_error_set(
-            MSI_EINPUT, "%s: channels %lld to %lld (end not included) do not exist; the end is at most %lld", set->path,
-            (long long)selection->channel_begin, (long long)selection->channel_end, (long long)counted);
+        return msi_error_about(
+            msi_error_set(
+                MSI_EINPUT, "%s: channels %lld to %lld (end not included) do not exist; the end is at most %lld",
+                set->path, (long long)selection->channel_begin, (long long)selection->channel_end, (long long)counted),
+            "channel");
     if (n_selected == 0) return msi_error_set(MSI_EINPUT, "%s: no channel is selected", set->path);
     return MSI_OK;
 }
@@ -408,9 +410,11 @@ static int interval_times(const msi_ms_set *set, const msi_ms_selection *selecti
         filter->first_s = INFINITY;
         filter->last_s = -INFINITY;
     } else if (status == MSI_OK && (begin < 0 || begin >= end || end > times.n)) {
-        status = msi_error_set(MSI_EINPUT,
-                               "%s: timesteps %lld to %lld (end not included) do not exist; the end is at most %lld",
-                               set->path, (long long)begin, (long long)end, (long long)times.n);
+        status = msi_error_about(
+            msi_error_set(MSI_EINPUT,
+                          "%s: timesteps %lld to %lld (end not included) do not exist; the end is at most %lld",
+                          set->path, (long long)begin, (long long)end, (long long)times.n),
+            "timestep");
     } else if (status == MSI_OK) {
         filter->first_s = times.time_s[begin];
         filter->last_s = times.time_s[end - 1];
@@ -602,7 +606,8 @@ static int wanted_ids(const msi_ms_set *set, const char *what, int all, const in
     for (int i = 0; i < n; i++) wanted[i] = all != 0;
     for (int i = 0; i < n_id && !all; i++) {
         if (ids[i] < 0 || ids[i] >= n)
-            return msi_error_set(MSI_EINPUT, "%s: has no %s %d; it has 0 to %d", set->path, what, ids[i], n - 1);
+            return msi_error_about(
+                msi_error_set(MSI_EINPUT, "%s: has no %s %d; it has 0 to %d", set->path, what, ids[i], n - 1), what);
         wanted[ids[i]] = 1;
     }
     return MSI_OK;

@@ -198,8 +198,7 @@ static void recv_request(const reader_process *p, pool_request *q)
 static void send_failure(const reader_process *p, int64_t number, int status)
 {
     msi_frame f = {.kind = MSI_CHILD_DONE, .number = number, .status = msi_ms_limit_explain(status, p->paths[0])};
-    snprintf(f.text, sizeof f.text, "%s", msi_error_get());
-    f.n_byte = (int64_t)strlen(f.text);
+    msi_child_put_error(&f);
     if (msi_child_send(p->self, &f) != 0) _exit(0);
 }
 

@@ -256,7 +256,7 @@ int main(int argc, char **argv)
     if (!rc) rc = run_action(&options);
     if (!rc && (ferror(stdout) | fflush(stdout)))
         rc = msi_error_set(MSI_EOUTPUT, "standard output: %s", strerror(errno ? errno : EIO));
-    rc = msi_hint_append_writer(rc, options.shared.given_paths, options.shared.n_given, &began);
+    rc = msi_hint_append_writer(msi_hint_append(rc), options.shared.given_paths, options.shared.n_given, &began);
     if (rc) msi_log_error(msi_error_get());
     msi_convert_options_free(&options);
     return msi_exit_code(rc);

@@ -923,12 +923,17 @@ static void shift_scales(const msi_imaging_run *r)
 static int make_mask(msi_imaging_run *r, const msi_mask_target *target)
 {
     const msi_clean_options *c = &r->options->clean;
+    const char *option = c->fits_mask     ? "fits-mask"
+                         : c->casa_mask   ? "casa-mask"
+                         : c->region_mask ? "region-mask"
+                                          : "mask";
     int rc = c->fits_mask     ? msi_clean_mask_fits(&r->mask, c->fits_mask, target)
              : c->casa_mask   ? msi_clean_mask_casa(&r->mask, c->casa_mask, target)
              : c->region_mask ? msi_clean_mask_region(&r->mask, c->region_mask, target)
              : c->any_mask    ? msi_clean_mask_any(&r->mask, c->any_mask, target)
                               : MSI_OK;
-    if (!rc && c->has_horizon) rc = msi_clean_mask_horizon(&r->mask, c->horizon_rad, target);
+    if (rc) return msi_error_append(rc, "; the mask is given by -%s", option);
+    if (c->has_horizon) rc = msi_clean_mask_horizon(&r->mask, c->horizon_rad, target);
     if (!rc && c->scale_mask) rc = msi_clean_mask_scales(&r->scale_mask, c->scale_mask, target);
     if (!rc && c->scale_mask) {
         warn_of_scales(r);

@@ -353,10 +353,12 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
         plan->store_bytes = 0;
         plan->grid_bytes = r->least_grid_bytes;
         plan->image_bytes = least - msi_unplanned_bytes() - plan->grid_bytes;
-        return msi_error_set(MSI_ENOMEM,
-                             "an image of %lld x %lld needs %.3f GB of memory (grid %lld x %lld); the limit is %.3f GB",
-                             (long long)o->geometry.nx, (long long)o->geometry.ny, 1e-9 * (double)least,
-                             (long long)r->nu, (long long)r->nv, 1e-9 * (double)limit);
+        return msi_error_about(
+            msi_error_set(MSI_ENOMEM,
+                          "an image of %lld x %lld needs %.3f GB of memory (grid %lld x %lld); the limit is %.3f GB",
+                          (long long)o->geometry.nx, (long long)o->geometry.ny, 1e-9 * (double)least, (long long)r->nu,
+                          (long long)r->nv, 1e-9 * (double)limit),
+            "memory");
     }
     const int64_t left = limit - plan->image_bytes - msi_unplanned_bytes();
     const int64_t before = larger(weighting, plan->alone_bytes); /* and after: without grids */

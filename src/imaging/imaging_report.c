@@ -242,11 +242,17 @@ static reasons reasons_of(const msi_imaging_run *run)
 int msi_imaging_report_no_samples(const msi_imaging_run *run)
 {
     const reasons dropped = reasons_of(run);
-    return msi_error_set(MSI_EINPUT, "nothing to image: every selected sample was dropped%s%s",
+    const msi_ms_selection *s = &run->options->selection;
+    char limits[80] = "";
+    if (run->dropped.uv_limits)
+        snprintf(limits, sizeof limits, "; change%s%s%s%s", s->min_uv_lambda > 0 ? " -minuv-l" : "",
+                 s->max_uv_lambda > 0 ? " -maxuv-l" : "", s->min_uvw_m > 0 ? " -minuvw-m" : "",
+                 s->max_uvw_m > 0 ? " -maxuvw-m" : "");
+    return msi_error_set(MSI_EINPUT, "nothing to image: every selected sample was dropped%s%s%s",
                          !*dropped.text                    ? ""
                          : run->options->intervals_out > 1 ? "; in the last interval: "
                                                            : ": ",
-                         dropped.text);
+                         dropped.text, limits);
 }
 
 void msi_imaging_report_loaded(msi_imaging_run *run)

@@ -12,14 +12,19 @@
 const msi_hint_row msi_hint_table[] = {
     {"accuracy", "use a larger -accuracy", 0},
     {"backend", "use -backend cpu", 0},
+    {"channel", "change -channel-range", 1},
+    {"field", "change -field", 1},
     {"kernel", "use -kernel auto", 0},
+    {"memory", "allow more with -abs-mem or -mem", 0},
     {"method", "use -gridder wgrid", 0},
     {"n_reader", "use -readers 1", 0},
     {"n_row", "image fewer rows at a time with -interval", 0},
     {"n_slice", "use more -wstack-slices", 0},
     {"overwrite", "-overwrite replaces it", 0},
+    {"spectral window", "change -spws", 1},
     {"strategy", "use -strategy auto", 0},
     {"temp_dir", "use -temp-dir to choose another directory", 0},
+    {"timestep", "change -interval", 1},
     {"w_max_lambda", "correct rows with a wrong W, or leave them out with -maxuvw-m", 1},
 };
 const int msi_hint_count = sizeof msi_hint_table / sizeof *msi_hint_table;

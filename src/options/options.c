@@ -681,6 +681,10 @@ void msi_options_log(const msi_options *options)
         msi_log_advice("-stop-negative: it has no effect on joined polarisations, whose peaks have no sign");
     if (c->niter && c->n_correction && !c->join_channels)
         msi_log_advice("-spectral-correction: it has no effect without -join-channels");
+    const msi_pb_options *pb = &options->pb;
+    if (pb->model && strcmp(pb->model, "off") != 0 && !options->predict && !options->facets.beam &&
+        !(pb->apply || pb->grid || pb->mosaic || pb->correct || pb->mask > 0))
+        msi_log_advice("-pb: it has no effect by itself; -apply-primary-beam or -pbcor corrects the images");
     if (c->niter && !(c->threshold_jy > 0) && !(c->auto_threshold > 0))
         msi_log_warning("no threshold is given: cleaning ends only at -niter %lld and goes into the noise; see "
                         "-auto-threshold",

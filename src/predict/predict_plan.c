@@ -198,11 +198,13 @@ static int choose_batch(msi_predict_plan *plan, msi_gridder *g, const budget *b,
         if (n_sample / n_batch < LEAST_SAMPLES) break;
     }
     const int64_t limit = msi_memory_limit();
-    return msi_error_set(MSI_ENOMEM,
-                         "a model of %lld x %lld needs %.3f GB of memory (grid %lld x %lld); the limit is %.3f GB",
-                         (long long)geometry->nx, (long long)geometry->ny,
-                         1e-9 * (double)(limit - b->left + plan->store_bytes + plan->gridder.least_grid_bytes),
-                         (long long)plan->gridder.nu, (long long)plan->gridder.nv, 1e-9 * (double)limit);
+    return msi_error_about(
+        msi_error_set(MSI_ENOMEM,
+                      "a model of %lld x %lld needs %.3f GB of memory (grid %lld x %lld); the limit is %.3f GB",
+                      (long long)geometry->nx, (long long)geometry->ny,
+                      1e-9 * (double)(limit - b->left + plan->store_bytes + plan->gridder.least_grid_bytes),
+                      (long long)plan->gridder.nu, (long long)plan->gridder.nv, 1e-9 * (double)limit),
+        "memory");
 }
 
 /* Return the bytes of all correlations to write. */

@@ -191,8 +191,8 @@ def check_stops(s):
                      r"residual; use -accuracy (\S+)", log)
     s.must(said and 0.05 <= float(said[2]) / float(said[1]) <= 0.101, "a warning of a coarse accuracy names a finer one")
     s.must("more than a tenth of the residual" not in s.clean(ms, *options, said[2])[1], "the accuracy that it names suffices")
-    name, log = s.clean(ms, "-mgain", 0.5)
-    s.must("it has no effect without -niter" in log and
+    name, log = s.clean(ms, "-mgain", 0.5, "-pb", "vla")
+    s.must("it has no effect without -niter" in log and "-pb: it has no effect by itself" in log and
            sorted(glob.glob(name + "*")) == [name + "-dirty.fits", name + "-image.fits"], "no -niter")
 
 

@@ -248,7 +248,7 @@ def check_tapers(s):
 def check_memory(s):
     """The error does not suggest fewer processes if there is only one."""
     Model((SIZE, SIZE), 20 * ASEC, VLA).write(s.path("m"))
-    s.refused("no memory for a block", 5, "the blocks of 1 reader process need 0.[0-9]+ GB; the limit is 0.001 GB$",
+    s.refused("no memory for a block", 5, "the blocks of 1 reader process need 0.[0-9]+ GB; the limit is 0.001 GB; allow more with -abs-mem or -mem$",
               "-predict", "-name", s.path("m"), "-abs-mem", 0.001, s.fresh())
 
 

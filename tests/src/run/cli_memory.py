@@ -100,7 +100,7 @@ def check_choice(s):
     smaller = min(least_gb, key=least_gb.get)
     limit_gb = least_gb[smaller] + 0.002
     log, _ = measured(s, "choice", "-abs-mem", limit_gb, "-temp-dir", s.folder, ms)
-    s.must(limit_gb < max(least_gb.values()) and "wgrid %s on" % smaller in log,
+    s.must(limit_gb < max(least_gb.values()) and "wgrid (-strategy %s) on" % smaller in log,
            "-abs-mem %.3f of %s: %s" % (limit_gb, least_gb, log.splitlines()[0]))
 
 

@@ -175,7 +175,7 @@ def check_models(s):
     s.refused("slanted", 3, "bad-model.fits.*PV2_1", path, *spoilt("bad", card(PV2_1=0.3)))
     s.refused("between pixels", 3, "bad-model.fits.*CRPIX1 is 33.5", path, *spoilt("bad", card(CRPIX1=33.5)))
     s.refused("a reference far away", 3, "bad-model.fits.*CRPIX1", path, *spoilt("bad", card(CRPIX1=1e15)))
-    s.refused("memory", 5, "needs .* GB", path, *spoilt("bad", card(CRPIX1=2e5, CRPIX2=-2e5)), "-abs-mem", 1)
+    s.refused("memory", 5, "no memory for .* GB", path, *spoilt("bad", card(CRPIX1=2e5, CRPIX2=-2e5)), "-abs-mem", 1)
     s.refused("another frame", 3, "B1950.*J2000.*-force", path, *spoilt("bad", card(RADESYS="FK4", EQUINOX=1950.0)))
     for degrees, dec in (("30.0", 74.0), ("31.0", 75.0)):
         s.refused(degrees + " degrees off", 3, "bad-model.fits.*%s degrees.*-force" % degrees, path,
