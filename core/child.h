@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A function that runs in a separate process: a crash, an endless loop or a huge request for memory of a library then
- * costs one error line, and not the program.
+ * A function that runs in a separate process, called the child. If a library crashes there, loops endlessly or requests
+ * too much memory, the program reports one error line and goes on.
  *
  * Both sides exchange frames (msi_frame) on a socket, and share a block of memory. The child ends with MSI_CHILD_DONE,
- * which has the status and the error line of its function. If it ends without that, the way it ended gives a status:
- * the codes of the kernel and of exit, never the text of a library, which is only quoted.
+ * which has the status and the error line of its function. If it ends without this frame, its exit status or signal
+ * determines the status. The text of a library is only quoted.
  *
  * A child that starts children passes its own socket on to them. So the end of a socket means that all processes of a
  * child have ended.
@@ -20,7 +20,7 @@
 #include "core/log.h"
 #include "core/status.h"
 
-/* The other process, as seen by either side. */
+/* One side of the connection between a child and its parent; it stands for the other process. */
 typedef struct msi_child msi_child;
 
 /* The meaning of a frame. */
@@ -66,8 +66,8 @@ typedef struct msi_child_spec {
 } msi_child_spec;
 
 /*
- * msi_child_start - fork a child. Unless it is short and careful, call it before any thread starts. A worker or keeper
- * ignores signals to stop, so that the parent decides.
+ * msi_child_start - fork a child. Call it before any thread starts, unless the child is short and async-signal-safe. A
+ * worker or keeper ignores signals to stop, so that the parent decides.
  * Returned: *out  owned, msi_child_free
  * Returns:  0, MSI_ENOMEM (a process, a socket or a file in memory cannot be created)
  */
@@ -88,8 +88,8 @@ pid_t msi_child_id(const msi_child *child);
  * for a second, which ends a worker. */
 int msi_child_send(const msi_child *child, const msi_frame *frame);
 
-/* msi_child_ask - send a frame of the parent. A child that has ended is no failure here: what the parent receives next
- * shows it. Returns: 0, MSI_ENOMEM (no answer will come). */
+/* msi_child_ask - send a frame of the parent. It succeeds if the child has ended, which the next receive
+ * reports. Returns: 0, MSI_ENOMEM (no answer will come). */
 int msi_child_ask(const msi_child *child, const msi_frame *frame);
 
 /*
@@ -103,7 +103,7 @@ int msi_child_receive(msi_child *child, int wait, msi_frame *frame, int *got);
 /* msi_child_wait_briefly - wait for a frame or the end of the other side, at most a fifth of a second. */
 void msi_child_wait_briefly(const msi_child *child);
 
-/* ---- Of the parent ---- */
+/* ---- Functions for the parent ---- */
 
 /*
  * msi_child_await - receive frames until one of a kind and number. Lines are logged, and progress is shown.
@@ -145,7 +145,7 @@ void msi_child_end(msi_child *child);
 /* msi_child_free - end the child if it runs, and free its shared memory; NULL is fine. */
 void msi_child_free(msi_child *child);
 
-/* ---- Of the child ---- */
+/* ---- Functions for the child ---- */
 
 /* msi_child_tell - send a frame without text; if the parent has ended, end this process. */
 void msi_child_tell(const msi_child *self, msi_child_kind kind, int64_t number, int64_t total);

@@ -6,11 +6,11 @@
 
 #include "kernels/method/geometry.h"
 
-/* Forms of a Jones matrix: a number for both feeds, a number for each, or all four elements XX, XY, YX, YY. */
+/* Forms of a Jones matrix: one number for both feeds, one number for each feed, or all elements XX, XY, YX, YY. */
 typedef enum msi_gain_form { MSI_GAIN_SCALAR = 1, MSI_GAIN_DIAGONAL = 2, MSI_GAIN_FULL = 4 } msi_gain_form;
 
-/* Where the elements of a matrix of correlations are among n planes: the number of the plane of each Stokes parameter I,
- * Q, U, V, or of each correlation XX, XY, YX, YY; -1: it is 0. */
+/* The index of the plane of each Stokes parameter I, Q, U, V, or of each correlation XX, XY, YX, YY, among n planes;
+ * -1: there is no plane, and the element is 0. */
 typedef struct msi_gain_planes {
     int is_stokes, is_circular, n;
     int plane[4];
@@ -134,8 +134,8 @@ MSI_HD void msi_gains_apply(const msi_gain_planes *map, msi_gain_form form, int 
     msi_gains_from_matrix(map, m, v);
 }
 
-/* Phases that are linear in l and m over a facet change u and v. Samples with their own u and v are rows of one channel of
- * this frequency. */
+/* A phase gradient over a facet changes u and v of a sample, differently in each channel. Such samples are stored as
+ * rows of one channel, of this frequency. */
 #define MSI_FACET_BENT_HZ 1e8
 
 /* The parts of a row's tag: its antennas and its slot, the number of a time for which there are gains. */

@@ -156,7 +156,7 @@ static void set_value(void *vis, msi_precision precision, int64_t i, msi_c64 v)
         ((msi_c32 *)vis)[i] = (msi_c32){(float)v.re, (float)v.im};
 }
 
-/* What becomes of the samples of a plane: for an image they are turned to a tile's centre, after those of the model are
+/* The use of a plane's samples: for an image they are turned to a tile's centre, after those of the model are
  * subtracted; predicted ones are turned back and added. */
 typedef struct turn {
     int plane; /* plane of the store; -1: the PSF of plane 0, whose visibilities are 1 */

@@ -58,7 +58,7 @@ typedef struct msi_host_array {
     int64_t bytes;
 } msi_host_array;
 
-/* Where the caller's arrays may be, other than in host memory. */
+/* The device memory of the caller's arrays. */
 typedef struct msi_array_place {
     int on_gpu;   /* they may be in GPU memory */
     void *stream; /* cudaStream_t that wrote them */

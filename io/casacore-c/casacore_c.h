@@ -541,7 +541,7 @@ int ccc_image_direction(ccc_table *t, ccc_image_axes *out);
 
 /* ---- Measures -------------------------------------------------------------------------------------------------- */
 
-/* Where and towards what frequencies are observed. */
+/* The place, time and direction of a frequency conversion. */
 typedef struct ccc_observer {
     const char *time_scale;      /* time scale of the times: "UTC", "TAI" .. */
     double itrf_m[3];            /* position, ITRF metres */

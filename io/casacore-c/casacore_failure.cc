@@ -99,7 +99,7 @@ std::string ccc::unreadable_file(const char *what, const std::string &context)
     path.erase(path.find_last_not_of(" \n") + 1);
     const std::string table = context.substr(0, context.find(": column "));
     if (!path.empty()) return why_unreadable(path);
-    std::error_code error; /* casacore has forgotten the name */
+    std::error_code error; /* casacore does not keep the name */
     for (std::filesystem::recursive_directory_iterator i(table, error), end; !error && i != end; i.increment(error)) {
         const std::string why = i->is_regular_file(error) ? why_unreadable(i->path()) : "";
         if (!why.empty()) return why;

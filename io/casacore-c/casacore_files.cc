@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Check of the sizes of a table's files, because casacore can crash in short ones. */
+/* Check the sizes of a table's files, because casacore can crash on truncated files. */
 #include "casacore_internal.hpp"
 
 #include <cctype>
@@ -138,9 +138,9 @@ ManagerList managers_of_file(const std::string &real)
 
 /*
  * A file of DyscoStMan has a header (its length, where the headers of the columns begin, their number, the manager's
- * name, rows and bytes of a block) and blocks, each of which holds its columns one after another. The last block may
- * end after any of its columns, as not all need have been written; before the first write there is no block. Numbers
- * are little-endian.
+ * name, rows and bytes of a block) and blocks. A block holds its columns one after another. The last block may end
+ * after any column, if later columns were not written yet; before the first write there is no block. Numbers are
+ * little-endian.
  */
 int64_t size_by_dysco_header(const std::string &path, const std::string &shown, int64_t n_row)
 {
@@ -197,7 +197,7 @@ void ccc::check_kinds(const std::string &real, const std::string &shown)
         if (::fstatat(::dirfd(dir.get()), e->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode) &&
             !leads_to_a_table(real + "/" + e->d_name))
             throw Failure(CCC_EFAILED, shown + "/" + e->d_name +
-                                           ": is a link that leads to no file of a table; put a copy in its place");
+                                           ": is a link, but not to a file of a table; put a copy in its place");
     }
 }
 

@@ -10,7 +10,7 @@
 #include "io/convert/set_maps.h"
 #include "io/convert/set_output.h"
 
-/* How often the values of a column change. */
+/* The rate at which values of a column change. */
 typedef enum msi_set_column_kind {
     MSI_SET_PER_ROW,          /* with each row */
     MSI_SET_PER_AVERAGED_ROW, /* with each row if rows are averages, otherwise rarely */

@@ -13,11 +13,11 @@
 #include "io/convert/uvfits_layout.h"
 #include "io/ms/ms_block.h"
 
-/* A table under way. */
+/* A table that is being written. */
 typedef struct table {
     const msi_uvfits_layout *l;
     fitsfile *f;
-    int status; /* cfitsio's: after the first failure nothing more is done */
+    int status; /* status of cfitsio; after a failure, later calls do nothing */
 } table;
 
 /* A column has a name, a form (TFORM) and a unit. */
@@ -27,7 +27,7 @@ typedef struct column {
 
 enum { MOST_COLUMNS = 20, FORM_BYTES = 24 };
 
-/* A form of several values a row: how many are known only now. */
+/* Write the form of a column with n values in a row. */
 static const char *form(char text[FORM_BYTES], int64_t n, char type)
 {
     snprintf(text, FORM_BYTES, "%lld%c", (long long)n, type);
@@ -62,16 +62,16 @@ static void key_text(table *t, const char *key, const char *value)
     fits_write_key(t->f, TSTRING, key, (void *)value, NULL, &t->status);
 }
 
-/* ---- What the set's subtables hold beyond the reader ---- */
+/* ---- Values of subtables that the reader does not have ---- */
 
-/* Read a text of a subtable, "" where there is none. Returned: *text  freed by ccc_free. */
+/* Read a text of a subtable; "" if it does not exist. Returned: *text  freed by ccc_free. */
 static const char *text_of(ccc_table *t, const char *name, int64_t row, char **text)
 {
     *text = NULL;
     return ccc_get_string(t, name, row, text) == CCC_OK ? *text : "";
 }
 
-/* Find the longest text of a column, but no less than a width. */
+/* Return the length of the longest text of a column, or a minimum if that is larger. */
 static int64_t text_width(ccc_table *t, const char *name, int64_t n_row, int64_t width)
 {
     for (int64_t i = 0; i < n_row; i++) {
@@ -89,7 +89,7 @@ static double number_of(ccc_table *t, const char *name, int64_t row)
     return ccc_get_range(t, name, row, 1, NULL, CCC_DOUBLE, &value, 1) == CCC_OK && isfinite(value) ? value : 0;
 }
 
-/* Find the first rest frequency of a source, 0 where none is known. */
+/* Return the first rest frequency of a source; 0 if it is not known. */
 static double rest_frequency(ccc_table *sources, int source_id)
 {
     for (int64_t i = 0; sources && i < ccc_table_n_row(sources); i++) {
@@ -292,7 +292,8 @@ static int write_sources(table *t)
     return MSI_OK;
 }
 
-/* cfitsio makes the tables in memory, behind a header of no use: on the disk it would lose the last write's failure. */
+/* cfitsio makes the tables in memory, after an unused primary header. On disk it would not report a failure of the last
+ * write. */
 int msi_uvfits_tables_make(const msi_uvfits_layout *l, const char *name, void **bytes, int64_t *n)
 {
     enum { BLOCK = 2880 };

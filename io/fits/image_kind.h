@@ -33,7 +33,7 @@ typedef enum msi_fits_kind {
     MSI_FITS_UV_IMAG
 } msi_fits_kind;
 
-/* What the pixels of a kind are. */
+/* The quantity in the pixels of a kind of image. */
 typedef enum msi_fits_content {
     MSI_CONTENT_OTHER,
     MSI_CONTENT_BRIGHTNESS, /* Jy/beam */

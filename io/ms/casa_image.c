@@ -15,16 +15,16 @@ typedef struct answer {
     float pixel[];        /* [n_plane][ny][nx] */
 } answer;
 
-/* A mask has a bit for a pixel in its file, so an image has no more pixels than these for a byte. */
+/* Most pixels for each byte of a file: the file of a mask has one bit for each pixel. */
 enum { PIXELS_OF_BYTE = 8 };
 
-/* Where the pixels go, and how many fit. */
+/* The arguments of the reader process: the memory for the pixels, and its capacity. */
 typedef struct job {
     const char *path;
     int64_t most_pixel;
 } job;
 
-/* Limit of pixels: no image has more, and the number of bytes does not overflow. */
+/* Largest number of pixels that is accepted. Its number of bytes does not overflow. */
 static const int64_t MOST_PIXEL = (int64_t)1 << 40;
 
 /* ---- The process that reads ---- */
@@ -36,7 +36,7 @@ static int describe(ccc_table *t, const char *path, msi_casa_image *image)
     int ndim;
     MSI_CCC(ccc_image_direction(t, &a));
     if (!ccc_table_has_column(t, "map") || ccc_table_n_row(t) != 1)
-        return msi_error_set(MSI_EINPUT, "%s: no CASA image: the table has no column map of one row with the pixels",
+        return msi_error_set(MSI_EINPUT, "%s: not a CASA image: the table has no column map with one row of pixels",
                              path);
     MSI_CCC(ccc_cell_shape(t, "map", 0, &ndim, shape));
     *image = (msi_casa_image){.lonpole_deg = a.lonpole_deg, .latpole_deg = a.latpole_deg, .n_parameter = a.n_parameter};

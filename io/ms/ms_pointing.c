@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Where the antennas of a set pointed, by the table POINTING.
+ * Pointing directions of the antennas of a set, from the table POINTING.
  *
  * The table may have millions of rows, for each antenna many a second, so a field is sampled: at a few times that rows of
  * it have, by a few antennas. The row of an antenna is the nearest in TIME whose INTERVAL covers the time; without an

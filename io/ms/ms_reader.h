@@ -164,7 +164,7 @@ uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r);
 
 enum { MSI_MS_TIME_BINS = 96, MSI_MS_DELAYS = 16 };
 
-/* How rows or samples are distributed over sidereal time. Zero-initialised: empty. */
+/* The distribution of rows or samples over sidereal time. Zero-initialised: empty. */
 typedef struct msi_ms_row_times {
     double weight[MSI_MS_TIME_BINS]; /* in each bin of sidereal time */
     double time_s[MSI_MS_TIME_BINS]; /* sum of weight times TIME, MJD seconds */
@@ -220,7 +220,7 @@ msi_ms_beam_facts msi_ms_reader_beam_facts(const msi_ms_reader *r, int set);
 int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, int *id, double *ra_rad, double *dec_rad,
                            int64_t *n_row);
 
-/* Where the antennas pointed in a field, by POINTING. */
+/* The pointing of the antennas in a field, from POINTING. */
 typedef struct msi_ms_aim {
     int32_t is_known;
     double ra_rad, dec_rad; /* J2000: the median over some antennas and times */

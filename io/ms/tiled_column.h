@@ -28,7 +28,7 @@ typedef enum msi_tiled_manager {
 /* Their names in casacore. */
 extern const char *const msi_tiled_manager_names[MSI_TILED_N_MANAGER];
 
-/* Where a column is stored, as the table's description says. Zero-initialised: not alone in tiles. */
+/* The storage of a column by the table's description. Zero-initialised: it is not alone in its tiles. */
 typedef struct msi_tiled_place {
     int32_t type, manager; /* msi_tiled_type, msi_tiled_manager */
     int32_t number;        /* N of the files table.fN and table.fN_TSM0 .. */

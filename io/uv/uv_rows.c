@@ -213,7 +213,7 @@ static double digital_factor(const msi_uv_set *s, const msi_uv_row *r)
     return gain * gain / (A * mean_square * correlation * H);
 }
 
-/* How the weights of a row are scaled, and its visibilities. */
+/* The scales of the weights and visibilities of a row. */
 typedef struct scaling {
     double data, weight;
     double normalise; /* visibilities are divided by the stored weight times this; 0: they are not */

@@ -76,7 +76,7 @@ typedef struct msi_bench_result {
     uint64_t at_seed; /* the seed with the largest error */
 } msi_bench_result;
 
-/* How a row is measured. */
+/* Functions and options of a measurement. */
 typedef struct msi_bench_protocol {
     int repeat;      /* runs after the first; their medians are reported */
     int verify;      /* compare the last run with the reference */

@@ -278,7 +278,8 @@ static int bench(const settings *s, int *exit_code)
     if (status == MSI_OK && s->json) status = msi_bench_write_json(s->json, &host, result, n_result);
     if (status == MSI_OK && earlier) {
         msi_bench_compare(earlier, &host, result, n_result, s->factor, &n_common, &n_slower);
-        if (n_common == 0) status = msi_error_set(MSI_EINPUT, "%s: has none of the rows that were run", s->compare);
+        if (n_common == 0)
+            status = msi_error_set(MSI_EINPUT, "%s: does not contain any of the rows that were run", s->compare);
     }
     msi_free(result);
     msi_free(earlier);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The earlier tile form: a warp takes a run of bucket entries, which lie in order of tiles; a lane holds one column of
- * the tile's 16 rows in registers. 32 entries at a time are prepared together, a lane each, and staged in shared
- * memory; when an entry belongs to another tile, the warp adds its tile to the grid and begins the next.
+ * An earlier form of gridding by tiles. A warp grids a run of bucket entries, which are in the order of tiles; each
+ * lane holds one column of the tile's 16 rows in registers. The warp prepares 32 entries at a time, one per lane, and
+ * stages them in shared memory. At an entry of another tile it adds its tile to the grid and begins the next one.
  *
- * WEIGHTS says how a kernel's values are found: first() gives where an entry's begin, value() the weight of a cell.
+ * WEIGHTS looks up kernel values: first() returns the index of an entry's first value, value() the weight of a cell.
  *
- * SDP memo "Vertical prototyping of the gridding algorithm", sections 3 and 4; a whole tile fits a warp's registers,
- * so none of it is kept in shared memory.
+ * Source: SDP memo "Vertical prototyping of the gridding algorithm", sections 3 and 4. Here a whole tile fits into the
+ * registers of a warp, so it needs no shared memory.
  */
 #ifndef MSI_BENCH_EL56_TABLE_FORMS_CUH
 #define MSI_BENCH_EL56_TABLE_FORMS_CUH
@@ -22,7 +22,7 @@ constexpr int COLUMNS = 32, ROWS = 16, WARPS = 4, CHUNK = 8;
 
 typedef wproj_locate::record<float> record;
 
-/* A gridding kernel's task: the entries, how an entry's record and its weights are found, and the grid [nv][nu]. */
+/* The arguments of a gridding kernel: entries, lookups of their records and weights, and the grid [nv][nu]. */
 template <class WEIGHTS, class RECORD> struct bucket_job {
     el56_buckets buckets;
     const int32_t *half; /* by plane */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A field has visibilities in the store that strategies of the plan API take, and the results that are right: direct
- * Fourier sums, in double with phases in long double, at some pixels of an image and some visibilities of a model.
- * Values are functions of their index and the seed, so that values overwritten by a prediction can be made again.
+ * Random fields, on which msimage-bench runs the strategies of the plan API and checks their results.
+ *
+ * A field has a store of visibilities and reference results at some pixels of an image and some visibilities of a
+ * model. References are direct Fourier sums in double precision, with phases in long double. Visibilities are functions
+ * of their index and the seed, so that they can be computed again after a prediction has overwritten them.
  */
 #ifndef MSI_FIELD_ROWS_H
 #define MSI_FIELD_ROWS_H
@@ -26,7 +28,7 @@ typedef struct msi_bench_field_pixels {
 } msi_bench_field_pixels;
 
 typedef struct msi_bench_field {
-    /* The caller sets these before msi_bench_field_fill; uvw_m passes to the field, msi_bench_field_free frees it */
+    /* The caller sets these before msi_bench_field_fill; uvw_m becomes the field's, freed by msi_bench_field_free */
     msi_image_geometry geometry;
     int64_t n_row;
     int32_t n_chan;
@@ -36,7 +38,7 @@ typedef struct msi_bench_field {
     double *uvw_m;                            /* [n_row][3] */
     double w_min_lambda, w_max_lambda;        /* range of |w| over rows and channels */
     double flagged;                           /* fraction of samples of weight 0 */
-    int n_pixel;                              /* at which images are checked, up to MSI_BENCH_FIELD_MAX_PIXEL */
+    int n_pixel;                              /* number of pixels that are checked, up to MSI_BENCH_FIELD_MAX_PIXEL */
     uint64_t seed;
     int procedural; /* no station table was given */
     /* Made by msi_bench_field_fill */
@@ -45,7 +47,7 @@ typedef struct msi_bench_field {
     int overwritten; /* vis has a prediction, not the random values */
     msi_vis_store store;
     double sum_weight[MSI_BENCH_FIELD_PLANES];
-    double rms[MSI_BENCH_FIELD_PLANES + 1]; /* rms of images where no two samples interfere, the PSF last */
+    double rms[MSI_BENCH_FIELD_PLANES + 1]; /* expected rms of the images if phases are random, the PSF last */
     int64_t n_vis[MSI_BENCH_FIELD_PLANES];
     msi_bench_field_pixels checked;
     double *truth; /* [n_plane + 1][checked.n], the PSF last; NULL until an image is checked */
@@ -57,12 +59,12 @@ typedef struct msi_bench_field {
 int msi_bench_field_fill(msi_bench_field *f);
 void msi_bench_field_free(msi_bench_field *f);
 
-/* msi_bench_field_use - make the store one to image (visibilities as they were drawn) or one to predict into. */
+/* msi_bench_field_use - prepare the store for imaging, with the random visibilities, or for prediction. */
 void msi_bench_field_use(msi_bench_field *f, int to_predict);
 
 /*
- * msi_bench_field_image_error - compare (relative L2) an image's worst plane with direct sums at the checked pixels:
- * relative to their rms, or to that of the image if samples did not interfere, where a few happen to cancel.
+ * msi_bench_field_image_error - return the relative L2 error of an image's worst plane at the checked pixels, compared
+ * with direct sums. It is relative to the rms of these sums, or to the expected rms of the image if that is larger.
  * Given:   image  of the field's geometry; store_plane [image->n_plane], -1: the PSF of plane 0
  * Returns: 0, MSI_ENOMEM
  */
@@ -100,8 +102,7 @@ typedef struct msi_field_el56 {
  */
 int msi_field_el56_get(msi_bench_field **out, const msi_field_el56 *wanted, const msi_bench_options *options);
 
-/* A strategy of the plan API at work on a field. */
-
+/* A plan of a strategy for a field, and its result. */
 typedef struct msi_field_strategy {
     msi_bench_field *field;
     const msi_strategy *strategy;
@@ -117,7 +118,7 @@ typedef struct msi_field_strategy {
 /* The task of a strategy for a field, in the precision of the field. */
 typedef struct msi_field_request {
     const msi_strategy *strategy;
-    int predict, psf; /* psf: one more image */
+    int predict, psf; /* psf: also make the PSF */
     double accuracy;
     msi_plan_pins pins; /* pins of its plan */
 } msi_field_request;
@@ -137,14 +138,14 @@ int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *field, cons
  */
 int msi_field_strategy_run(msi_field_strategy *s, msi_bench_time *time);
 
-/* msi_field_strategy_error - compare the last run with direct sums; relative error of the worst image. Returns: 0,
+/* msi_field_strategy_error - return the relative error of the last run's worst image, from direct sums. Returns: 0,
  * MSI_ENOMEM */
 int msi_field_strategy_error(msi_field_strategy *s, double *error);
 
 /* msi_field_strategy_end - free the members; NULL-safe. */
 void msi_field_strategy_end(msi_field_strategy *s);
 
-/* msi_field_strategy_row - begin a row of a table: what names its strategy, and no function. */
+/* msi_field_strategy_row - return a row of a table with the names of its strategy and without functions. */
 msi_bench_row msi_field_strategy_row(const msi_strategy *strategy, msi_precision precision, int predict);
 
 /* msi_field_strategy_serves - return whether a strategy can image, or predict. */
@@ -154,32 +155,32 @@ int msi_field_strategy_serves(const msi_strategy *strategy, int predict);
 double msi_field_strategy_additions(const msi_field_strategy *s);
 
 /*
- * The regret of a plan: how much longer the one that the cost model chooses takes than the best of all that reach the
- * accuracy. Plans of the default gridder differ by strategy, window and subgrids; each is run, and its time compared
- * with the model's.
+ * The regret of a plan: the extra time of the plan that the cost model chooses, compared with the fastest plan of the
+ * same accuracy. Plans of the default gridder differ by strategy, window and subgrids. Each plan is run, and its time
+ * is compared with the estimate of the model.
  */
 
 typedef struct msi_plan_regret msi_plan_regret;
 
 /*
  * msi_plan_regret_begin - list the plans for a field.
- * Given:    field  borrowed; backend, predict, psf, accuracy as msi_field_strategy_begin has them
+ * Given:    field  borrowed; wanted  as for msi_field_strategy_begin
  * Returned: *out, freed by msi_plan_regret_end, also after a failure
  * Returns:  0, MSI_ERANGE (no plan), MSI_ENOMEM, MSI_EGPU
  */
 int msi_plan_regret_begin(msi_plan_regret **out, msi_bench_field *field, const msi_field_request *wanted);
 
 /*
- * msi_plan_regret_run - run every plan that is not far slower than the chosen one by the model, a few times, and print
- * its shortest time. Later calls run only the chosen one.
+ * msi_plan_regret_run - run the chosen plan and all plans of similar estimated time, each a few times, and print their
+ * shortest times. Later calls run only the chosen plan.
  * Returned: *time  of the chosen plan; work->note: the regret
  * Returns:  0, what the strategies return
  */
 int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time *time);
 
 /*
- * msi_plan_regret_row - make a row one that runs all plans: of its functions those behind set_up, which leaves an
- * msi_plan_regret as the state. It verifies nothing: rows of one strategy hold results against direct sums.
+ * msi_plan_regret_row - set the functions of a row that runs all plans, except set_up, which must return an
+ * msi_plan_regret as the state. The row does not check results; rows of single strategies do.
  */
 void msi_plan_regret_row(msi_bench_row *row);
 

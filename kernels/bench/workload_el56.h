@@ -26,8 +26,9 @@ typedef struct msi_el56_array {
 } msi_el56_array;
 
 /*
- * msi_el56_array_make - make options->scale of the times; below one time, of the stations too.
- * Given:    n_time  of the whole, at most 240
+ * msi_el56_array_make - compute the coordinates of the fraction options->scale of the times. If that is less than one
+ * time, make one time of a part of the stations.
+ * Given:    n_time  times at scale 1, at most 240
  * Returned: *a, freed by msi_el56_array_free
  * Returns:  0, MSI_EINPUT (layouts), MSI_ENOMEM
  */
@@ -48,7 +49,8 @@ void msi_el56_array_free(msi_el56_array *a);
 
 enum { MSI_EL56_TILE = 16, MSI_EL56_MAX_SAMPLE = 64 };
 
-/* Scattered samples: gaussian about the middle of a square of 1024 cells, none beyond; planes at random. */
+/* Samples with a Gaussian distribution about the middle of a square of 1024 cells, cut at its edges, on random planes.
+ * */
 typedef struct msi_el56_scatter {
     int64_t n_vis;
     int32_t half;
@@ -67,7 +69,7 @@ typedef struct msi_el56 {
     msi_c64 *exact;                    /* the same table in double, [kernels.n_element] */
     double n_addition;
     int procedural; /* no station tables were given */
-    int serial;     /* counts the workloads that this process has made: another one has another serial */
+    int serial;     /* number of this workload in the process; another workload has another number */
     /* The double-precision grid at some tiles of the box, [n_sample][tile][tile] */
     int32_t n_sample, sample_u[MSI_EL56_MAX_SAMPLE], sample_v[MSI_EL56_MAX_SAMPLE]; /* first cells */
     msi_c64 *sample;
@@ -92,8 +94,8 @@ static inline msi_el56_place msi_el56_locate(const msi_el56 *e, int64_t i)
 }
 
 /*
- * msi_el56_get - return the workload at a scale, or with `scatter` scattered samples, at that scale too. It is kept
- * until another is requested, which changes `serial`.
+ * msi_el56_get - return the workload at the scale of the options, of the observation, or with `scatter` of scattered
+ * samples. It is kept until another workload is requested, which has another `serial`.
  * Returned: *out borrowed. Returns: 0, MSI_EINPUT (layouts), MSI_ENOMEM
  */
 int msi_el56_get(const msi_el56 **out, const msi_bench_options *options, const msi_el56_scatter *scatter);

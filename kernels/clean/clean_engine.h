@@ -133,7 +133,7 @@ typedef struct msi_clean_allow {
 
 typedef struct msi_clean_fft msi_clean_fft; /* a transform of images padded with zeros */
 
-/* How an image is placed in a transform, or taken out. */
+/* The position of an image in a transform. */
 typedef enum msi_clean_origin {
     MSI_CLEAN_CORNER, /* pixel (0, 0) at the transform's origin: residuals, models */
     MSI_CLEAN_MIDDLE  /* pixel (nx/2, ny/2) at the transform's origin, the rest around it cyclically: point spread

@@ -45,8 +45,8 @@ MSI_CLEAN_FN int msi_clean_cell_of(const msi_clean_cells *c, uint32_t place)
 /* Number of bins between a threshold and the peak, by which lists are cut. */
 enum { MSI_CLEAN_BINS = 1024 };
 
-/* How planes are joined into the searched quantity. share [n_channel] are w_c / sum w, in the planes' precision; with
- * n_row, [n_row][n_channel] factors instead, and the quantity is the root of the squares of n_row sums. */
+/* The rule that joins planes into the searched quantity. share [n_channel] are w_c / sum w, in the planes' precision;
+ * with n_row, [n_row][n_channel] factors instead, and the quantity is the root of the squares of n_row sums. */
 typedef struct msi_clean_join {
     int n_channel, n_pol;
     int squared;       /* channels are squared */

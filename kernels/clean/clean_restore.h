@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* How planes are restored: with one beam, so that there is one call for each beam. */
+/* The planes to restore with one beam. Planes of another beam need another call. */
 typedef struct msi_restore_spec {
     msi_beam beam; /* known */
     double cell_x_rad, cell_y_rad;

@@ -24,7 +24,7 @@ enum {
     MSI_CLEAN_MAX_CELL = MSI_CLEAN_MAX_GRID * MSI_CLEAN_MAX_GRID
 };
 
-/* How a component's values in the channels are computed. */
+/* Methods to compute a component's values in the channels. */
 typedef enum msi_clean_fit {
     MSI_CLEAN_FIT_NONE,       /* the residuals at its pixel */
     MSI_CLEAN_FIT_POLYNOMIAL, /* their polynomial of n_term coefficients in frequency, least squares with the weights */
@@ -39,7 +39,7 @@ typedef enum msi_clean_shape {
     MSI_CLEAN_SPHEROIDAL         /* (1 - v^2) times Schwab's spheroidal function of v, v = 2 r / s < 1: tclean's */
 } msi_clean_shape;
 
-/* How scales are compared, and what a component is. R is the residual, P the joined PSF, K a scale's kernel. */
+/* Rules to compare scales and to make components. R is the residual, P the joined PSF, K a scale's kernel. */
 typedef enum msi_clean_scale_rule {
     MSI_CLEAN_BY_BEAM, /* compares (R * K) times a bias that depends on the beam's width; components (R * K) / (P *
                           K)(0): as WSClean */
@@ -166,7 +166,7 @@ typedef struct msi_clean_report {
     double scale_flux[MSI_CLEAN_MAX_SCALE];
 } msi_clean_report;
 
-/* How local noise is measured. */
+/* Methods to measure local noise. */
 typedef struct msi_clean_local_rms {
     double window_pixel; /* width; > 0 */
     int box;             /* mean square over a square of that width; else weighted by a gaussian of that FWHM */

@@ -92,8 +92,8 @@ int msi_gpu_stream_enter(const msi_gpu_stream *s);
 int msi_gpu_stream_wait(const msi_gpu_stream *s);
 
 /*
- * How many bytes the L2 cache of a device fetches from memory at a time. The limit applies to the whole device. It is
- * lowered by the first caller that acquires it, and restored when the last one releases it.
+ * The number of bytes that the L2 cache of a device fetches from memory at a time. The limit applies to the whole
+ * device. It is lowered by the first caller that acquires it, and restored when the last one releases it.
  */
 
 /*

@@ -83,7 +83,7 @@ __global__ void k_mark_rows(msi_subgrid_shape s, int64_t n_core, int64_t n_tower
     for (int k = 0; k < s.size; k++) mark[i / n_core * s.nv + msi_wrap_cell(first + k, (int)s.nv)] = 1;
 }
 
-/* Where the planes and the items of a core begin. */
+/* The first plane and the first item of a core. */
 struct core_start {
     uint32_t slot, crowded, sparse;
 };

@@ -375,8 +375,8 @@ __device__ inline cplx<double> read_once(const cplx<double> *at)
 }
 
 /*
- * Store a warp's samples at their places, two lanes to one sample at a time: half a sector of 32 bytes takes memory as
- * long as a whole one. Lanes without a sample take part.
+ * Store a warp's samples at their places, with two lanes for each sample, so that they write whole sectors of 32 bytes:
+ * half a sector takes as long as a whole one. Lanes without a sample take part.
  */
 template <typename SAMPLE, typename INDEX>
 __device__ void store_in_pairs(SAMPLE *out, bool has, INDEX at, const SAMPLE &sample)
@@ -658,8 +658,8 @@ template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_pla
     return MSI_OK;
 }
 
-/* What is stored next to sorted samples for several images: the values to be gridded, except the PSF's, which are in
- * the samples; or visibilities and weights, from which make_values makes the values of one image. */
+/* Data stored with the sorted samples of several images: the values to be gridded, except those of the PSF, which are
+ * in the samples; or visibilities and weights, from which make_values computes the values of one image. */
 enum class parts { NONE, VALUES, VISIBILITIES };
 
 template <typename T> class placed_batches : public sample_batches<T> {
@@ -726,7 +726,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
 
     /*
      * place_batch - sort the batch's samples that have a weight in one of map's images, and list their items.
-     * Given: kept  what is stored next to the samples; NONE: there is one image, whose values are in the samples
+     * Given: kept  data to store with the samples; NONE: there is one image, whose values are in the samples
      */
     int place_batch(const plane_map &map, parts kept)
     {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What kernels of crowded items share in gridding and degridding: the division of items among blocks, fetching samples
- * ahead of time, taps, and splitting them into halves for tensor cores. */
+/* Code shared by the gridding and degridding kernels of crowded items: the division of items among blocks, fetching
+ * samples ahead of time, taps, and splitting them into halves for tensor cores. */
 #ifndef MSI_WGRID_CROWDED_CUDA_CUH
 #define MSI_WGRID_CROWDED_CUDA_CUH
 

@@ -255,7 +255,7 @@ struct plane_map {
     int store_plane[MAX_PLANES];
 };
 
-/* How runs are cut into items. */
+/* The rule by which runs are cut into items. */
 struct item_rule {
     uint32_t height; /* keys of a tile */
     uint32_t reach;  /* a run is crowded by the samples of its tile whose first w-planes are less than this away */

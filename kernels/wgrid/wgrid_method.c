@@ -108,7 +108,7 @@ void msi_wgrid_cpu_free_samples(void *samples)
 
 /* ---- Whole planes ----------------------------------------------------------------------------------------------- */
 
-/* The functions and rates in which the backends differ. */
+/* Functions and rates of a backend. */
 typedef struct wgrid_backend {
     const msi_cost_model *cost;
     int uses_threads;                         /* the cost is for one OpenMP thread */

@@ -10,7 +10,7 @@
 
 #include "kernels/cleaner.h"
 
-/* How the images of a field respond to the sky. */
+/* The responses of the images of a field to the sky. */
 typedef struct msi_clean_sight {
     /*
      * respond - NULL: the images show the sky. Else find the responses at a pixel. Threads call it at the same time.

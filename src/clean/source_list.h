@@ -40,8 +40,8 @@ void msi_source_list_drop(msi_source_list *l);
 int64_t msi_source_list_n(const msi_source_list *l);
 
 /* msi_source_list_bytes, _save, _load - convert the kept sources to bytes for a checkpoint, and back.
- * Returned by save: to [msi_source_list_bytes]. Returns by load: 0, MSI_ENOMEM, MSI_EINPUT (not a list of as many
- *                   channels)
+ * Returned by save: to [msi_source_list_bytes]. Returns by load: 0, MSI_ENOMEM, MSI_EINPUT (the list has
+ *                   another number of channels)
  */
 int64_t msi_source_list_bytes(const msi_source_list *l);
 void msi_source_list_save(const msi_source_list *l, void *to);
@@ -57,7 +57,7 @@ typedef struct msi_source_sky {
     /* Fits n_term terms to the values of the channels. The first is the value at the reference frequency. NULL: one
      * term, the weighted mean over channels. */
     int (*terms)(const void *fit, const double *value, double *term);
-    /* Instead of it: fits terms to the values of the images at a pixel, without a division. */
+    /* Alternative to `terms`: fits terms to the values of the images at a pixel, which are not divided by response. */
     int (*terms_at)(const void *fit, int64_t pixel, const double *value, double *term);
     const void *fit; /* the argument of both */
     int n_term;

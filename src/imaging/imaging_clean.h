@@ -28,7 +28,8 @@ int msi_imaging_mosaic_terms(msi_imaging_run *run, const msi_clean_samples *samp
 
 enum { MSI_CLEANING_KINDS = MSI_FITS_IMAGE + 1 };
 
-/* What the fields of an interval share. Fields that are cleaned at the same time change it in the order of channels. */
+/* Data shared by the fields of an interval. Fields that are cleaned at the same time change it in the order of
+ * channels. */
 typedef struct msi_cleaning_band {
     /* If there are several output channels: means of their images, and results of cleaning all of them. */
     msi_image sum[MSI_CLEANING_KINDS]; /* empty before the first image is added */

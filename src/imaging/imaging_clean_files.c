@@ -270,7 +270,7 @@ static int find_terms(const void *cleaner, const double *value, double *term)
     return MSI_OK;
 }
 
-/* How terms of sources are found if spectra describe true flux. */
+/* Find the terms of sources if spectra describe true flux. */
 typedef struct seen_terms {
     const msi_clean_field *field;
     const msi_cleaner *cleaner;

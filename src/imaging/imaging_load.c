@@ -120,7 +120,7 @@ static int reserve_batch(load *l)
 }
 
 /* Count the rows of a block. Rows that are converted in place stay in the store without samples too. If many have none,
- * later blocks are copied: so much later that the number does not depend on the batches. */
+ * later blocks are copied. Copying begins at a block that does not depend on the division into batches. */
 static void count_used_rows(in_place *own, int i)
 {
     for (int64_t k = own->first_rows[i]; k < own->first_rows[i + 1]; k++) {
@@ -191,8 +191,8 @@ static int add_parts(const load *l)
     return MSI_OK;
 }
 
-/* Return 1 if other gridders make samples of those of a channel: for facets, fields, beams and PSFs by place. They are read
- * in host memory then. */
+/* Return 1 if other gridders derive samples from those of a channel, for facets, fields, beams or PSFs by place. Then
+ * the samples stay in host memory. */
 static int has_other_gridders(const msi_imaging_run *r)
 {
     const msi_clean_options *c = &r->options->clean;
@@ -234,7 +234,7 @@ static int plan_if_started(const load *l)
     return rc;
 }
 
-/* The stages of reading whose times the log tells. */
+/* The stages of reading, whose times are logged. */
 typedef enum load_stage { WAIT, FILL, ADD, PLAN, N_STAGE } load_stage;
 
 /* Add the time since *last to a stage. */

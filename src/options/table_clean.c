@@ -2,7 +2,7 @@
 /* Options of deconvolution: the loop, masks, components, the restoring beam, the run. */
 #include "src/options/option_table.h"
 
-/* Deconvolution goes as deep as limits, thresholds and gains say. */
+/* Limits, thresholds and gains of the cleaning loop. */
 static const msi_option loop_rows[] = {
     {.name = "niter",
      .use = MSI_USE_IMAGING,
@@ -127,7 +127,7 @@ static const msi_option loop_rows[] = {
 
 const msi_option_table msi_table_clean_loop = {MSI_GROUP_CLEAN, loop_rows, sizeof loop_rows / sizeof *loop_rows};
 
-/* Borders and masks say where components may be; local noise, by what thresholds count there. */
+/* Borders and masks, which limit where components are made, and local noise, to which thresholds are relative. */
 static const msi_option mask_rows[] = {
     {.name = "clean-border",
      .use = MSI_USE_IMAGING,
@@ -333,7 +333,7 @@ static const msi_option mask_rows[] = {
 
 const msi_option_table msi_table_clean_mask = {MSI_GROUP_CLEAN, mask_rows, sizeof mask_rows / sizeof *mask_rows};
 
-/* Components have scales and, where images are joined, spectra; loops differ in how they find them. */
+/* Components: the way they are found and subtracted, their scales, and the spectra of joined images. */
 static const msi_option component_rows[] = {
     {.name = "deconvolver",
      .use = MSI_USE_IMAGING,
@@ -528,7 +528,7 @@ static const msi_option component_rows[] = {
 const msi_option_table msi_table_clean_component = {MSI_GROUP_CLEAN, component_rows,
                                                     sizeof component_rows / sizeof *component_rows};
 
-/* Components are restored with a beam. */
+/* The restoring beam. */
 static const msi_option beam_rows[] = {
     {.name = "restore",
      .arguments = "RESIDUAL MODEL OUT",
@@ -623,7 +623,7 @@ static const msi_option beam_rows[] = {
 
 const msi_option_table msi_table_clean_beam = {MSI_GROUP_CLEAN, beam_rows, sizeof beam_rows / sizeof *beam_rows};
 
-/* Runs that deconvolve begin with earlier ones, keep checkpoints, and write more than their images. */
+/* Continuing earlier runs, checkpoints, and additional output. */
 static const msi_option run_rows[] = {
     {.name = "continue",
      .use = MSI_USE_IMAGING,

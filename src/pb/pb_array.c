@@ -205,7 +205,7 @@ int64_t msi_pb_array_pointing(const msi_pb_array *a, int set, int field_id)
     return -1;
 }
 
-/* What POINTING has of the fields. */
+/* The pointings of the fields in POINTING. */
 typedef struct told_aims {
     int64_t n_known, n_unknown;  /* fields */
     double farthest_rad;         /* largest distance of an aim from the phase centre */

@@ -5,8 +5,8 @@
  *     {"lband": {"patterns": {"cmd::default": ["$(stype)_$(corr)_$(reim).fits"], "ska": [..]},
  *                "define-stationtypes": {"cmd::default": "meerkat", "~ska[0-9]{3}": "ska"}}}
  *
- * An antenna has the type of its name, else of the first regular expression (~) that its name begins with, else
- * the default. Further blocks add patterns and rules.
+ * The type of an antenna is the one named like it; otherwise the type of the first regular expression (~) that matches
+ * the beginning of its name; otherwise the default. Further blocks add patterns and rules.
  */
 #ifndef MSI_PB_CONFIG_H
 #define MSI_PB_CONFIG_H

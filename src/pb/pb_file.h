@@ -11,7 +11,8 @@
 typedef struct msi_pb_file msi_pb_file;
 
 /* msi_pb_file_is_word - return 1 if a word of -pb names files: FILE.fits, a pattern with $(..), or a configuration,
- * FILE.json (pb_config.h). msi_pb_file_is_config - return 1 if it is the last. */
+ * FILE.json (pb_config.h). msi_pb_file_is_config - return 1 if it names a
+ * configuration. */
 int msi_pb_file_is_word(const char *word);
 int msi_pb_file_is_config(const char *word);
 
@@ -30,7 +31,7 @@ void msi_pb_file_free(msi_pb_file *f); /* NULL-safe */
 
 msi_pb_mount msi_pb_file_mount(const msi_pb_file *f);
 
-/* The following are as those of msi_pb_model. */
+/* The same as the functions of msi_pb_model with these names. */
 void msi_pb_file_jones(const msi_pb_file *f, double freq_hz, const msi_pb_direction *direction, msi_c64 jones[4]);
 double msi_pb_file_width(const msi_pb_file *f, double freq_hz);
 double msi_pb_file_limit(const msi_pb_file *f);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Models of primary beams as Jones matrices: the responses, by telescope and kind of formula; beams of files; the words of
- * -pb with numbers; and the telescopes. A telescope is a row of `named` with a function that makes its model. They are in
- * one file so that a telescope is added in one place. Coefficients are in pb_tables.c, stations of LOFAR in pb_stations.c.
+ * Models of primary beams as Jones matrices, in this order: the responses of each telescope and formula; beams from
+ * files; words of -pb with numbers, such as airy:25; and the table of telescopes. To add a telescope, add a row to
+ * `named` and a function that makes its model. Coefficients are in pb_tables.c, stations of LOFAR in pb_stations.c.
  */
 #include "src/pb/pb_model.h"
 
@@ -48,10 +48,11 @@ struct msi_pb_model {
     msi_pb_stations *stations;         /* LOFAR */
 };
 
-/* How a group of models is evaluated. */
+/* The functions of a group of models. */
 struct family {
     msi_pb_mount mount;
-    /* Models of one circular response have voltage and scale_rad, the others jones, width and limit; those of files none. */
+    /* Models with one circular response set voltage and scale_rad, other formulas jones, width and limit. Models from
+     * files set none of these. */
     double (*voltage)(const msi_pb_model *m, int class_id, double freq_hz, double angle_rad);
     double (*scale_rad)(const msi_pb_model *m, int class_id, double freq_hz); /* a rough half width */
     double end_power; /* the limit is where the power falls to this, or rises again; below 0: there is no limit */
@@ -62,7 +63,7 @@ struct family {
 
 /* ---- MeerKAT ---- */
 
-/* Interpolate the table of a band, and hold its end values outside. */
+/* Interpolate the table of a band; outside the band return the value of the nearer end. */
 static msi_pb_feed_row feeds_at(const msi_pb_feed_band *band, double mhz)
 {
     const double rows = (mhz - band->row[0].mhz) * (1 / MSI_PB_FEED_STEP), last = band->n_row - 1;
@@ -121,7 +122,7 @@ static const family meerkat_family = {
 
 /* ---- Polynomials in x = arcmin GHz ---- */
 
-/* Return the band of a frequency, or that with the nearest edge. */
+/* Return the band of a frequency, or the band with the nearest edge. */
 static const msi_pb_band *band_at(const msi_pb_series *s, double mhz)
 {
     int i = 0;
@@ -424,8 +425,8 @@ static double first_fall(const msi_pb_model *m, int class_id, double freq_hz, do
 
 /* ---- The feeds of the VLA ---- */
 
-/* Offset of the beam of R from the pointing at 1 GHz, that of L is opposite; from up towards growing azimuth, by band.
- * Stokes I agrees with the series within 0.1 %. */
+/* Offset of the beam of feed R from the pointing, at 1 GHz. The offset of L is opposite. The table has its direction
+ * in each band, as an angle from up towards increasing azimuth. Stokes I agrees with the series within 0.1 %. */
 static const double VLA_SQUINT_ARCMIN = 1.21;
 static const struct {
     double end_mhz, angle_deg;
@@ -583,7 +584,7 @@ static int make_vla_squint(msi_pb_model *m, const msi_pb_set *set, char note[MSI
     MSI_TRY(make_vla(m, set, note));
     if (!set->is_circular)
         return msi_error_set(MSI_EINPUT,
-                             "-pb vla-squint: it is of feeds R and L, but those of the set are linear; give "
+                             "-pb vla-squint: it needs feeds R and L, but the feeds of the set are linear; give "
                              "-pb vla");
     m->family = &squint_family;
     const size_t n = strlen(note);

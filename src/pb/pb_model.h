@@ -9,7 +9,7 @@
 #include "core/types.h"
 #include "io/ms/ms_stations.h"
 
-/* How a dish follows its pointing, which gives the frame of a model's directions. */
+/* The mount of a dish, which determines the frame of a model's directions. */
 typedef enum msi_pb_mount {
     MSI_PB_ALTAZ,      /* x towards growing azimuth, y towards the zenith: turns on the sky */
     MSI_PB_EQUATORIAL, /* x towards east, y towards north; also for models without a direction */
@@ -19,7 +19,7 @@ typedef enum msi_pb_mount {
 /* Parts of the response of a LOFAR station. */
 typedef enum msi_pb_part_of { MSI_PB_PART_ALL, MSI_PB_PART_ELEMENT, MSI_PB_PART_ARRAY } msi_pb_part_of;
 
-/* Where the delays of a LOFAR station and of its tiles point: unit vectors along east, north and up at the site. */
+/* Directions of the delays of a LOFAR station and of its tiles: unit vectors along east, north and up at the site. */
 typedef struct msi_pb_aim {
     double station[3], tile[3];
 } msi_pb_aim;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Residuals of a sky that is seen through the primary beam, for cleaning: the samples of a gridder less what each
- * baseline sees of a model in true flux, by the terms of pb_terms.h. Samples have tags with their time, pointing and
- * kinds of dishes.
+ * Residuals for cleaning through the primary beam. A model in true flux is multiplied by the beam of each baseline,
+ * with the terms of pb_terms.h, and its visibilities are subtracted from the samples of a gridder. Samples have tags
+ * with their time, pointing and kinds of dishes.
  */
 #ifndef MSI_PB_SAMPLES_H
 #define MSI_PB_SAMPLES_H
@@ -11,7 +11,7 @@
 #include "src/pb/pb_mean.h"
 #include "src/pb/pb_terms.h"
 
-/* Everything that the output channels share. Borrowed. */
+/* Data that all output channels share. Pointers are borrowed. */
 typedef struct msi_pb_work {
     const msi_pb_array *array;
     msi_pb_view *view;    /* [array->n_pointing] owned, freed by msi_pb_work_free */
@@ -23,8 +23,8 @@ typedef struct msi_pb_work {
 
 enum { MSI_PB_PLANES_AT_ONCE = 8 }; /* products of models and terms that are predicted together, if a term has fewer */
 
-/* msi_pb_work_make - look at the pointings from the centre of the image. Returns: 0, MSI_ENOMEM, MSI_EINPUT (too many
- * pointings) */
+/* msi_pb_work_make - prepare the views of all pointings, relative to the centre of the image. Returns: 0, MSI_ENOMEM,
+ * MSI_EINPUT (too many pointings) */
 int msi_pb_work_make(msi_pb_work *w, const msi_pb_array *array, const double centre[2]);
 void msi_pb_work_free(msi_pb_work *w);
 
@@ -37,7 +37,7 @@ typedef struct msi_pb_channel {
     msi_gridder *gridder;    /* gridder of tagged samples, made with spec.residual; borrowed */
     double accuracy;         /* 0: that of work->spec */
     const msi_pb_mean *mean; /* the response of its images, which turns apparent into true flux; borrowed */
-    double limit;            /* limit of the mean; no model is where it is lower */
+    double limit;            /* least mean response; the model is 0 where the response is lower */
     int n_band;
     double *edge_hz;     /* [n_band + 1] owned; NULL: not known yet */
     msi_pb_terms *terms; /* [n_band][pointings] owned */

@@ -16,7 +16,7 @@ enum { PIECE_SAMPLES = 16384 };
 /* The same where the samples are read piece by piece: these are in the cache too. */
 enum { FILLED_SAMPLES = 4096 };
 
-/* Where an output channel's samples are stored: after those of the channel before. */
+/* The samples of an output channel are stored after those of the previous channel. */
 typedef struct place {
     int64_t channel;
     int32_t first, n_chan;

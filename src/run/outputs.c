@@ -394,7 +394,7 @@ int msi_outputs_keep_picture(msi_outputs *o, int i)
     return MSI_OK;
 }
 
-/* Measure what the report says about an image. */
+/* Measure an image's values for the report. */
 static void measure(msi_output_shown *s, const msi_fits_spec *spec, const void *pixel, msi_precision precision)
 {
     const int64_t n_pixel = msi_image_n_pixel(&spec->geometry);
@@ -564,7 +564,7 @@ int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel,
     return -1;
 }
 
-/* Write the extensions of all files as a pattern of the shell. */
+/* Write the extensions of all files as a shell pattern, such as "{fits,png}". */
 static const char *suffixes(const msi_outputs *o, int n_picture, char text[40])
 {
     const msi_clean_options *c = &o->options->clean;

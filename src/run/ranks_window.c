@@ -20,7 +20,7 @@ struct msi_ranks_windows {
     char *at[]; /* [size] NULL: not mapped */
 };
 
-/* What others need to open a window. */
+/* Data with which other ranks open a window. */
 typedef struct window_name {
     uint64_t host; /* hash of the name of this boot of the host; 0: unknown */
     int64_t pid, fd, device, inode;

@@ -5,7 +5,7 @@
 
 #include "io/ms/ms_reader.h"
 
-/* How samples of the data's channels become samples of a plane in another frame: each is assigned to the plane that
+/* The assignment of the data's channels to a plane in another frame: each is assigned to the plane that
  * contains it (the nearest one if planes are narrower than channels), or values are interpolated along frequency. */
 typedef enum msi_channel_interpolation {
     MSI_CHANNEL_NEAREST,
@@ -33,7 +33,7 @@ typedef struct msi_output_channels {
     msi_channel_grid grid;    /* if it is used, edges and bands are in its frame */
 } msi_output_channels;
 
-/* How frequencies are divided. Zero-initialised: evenly. */
+/* The division of frequencies into output channels. Zero-initialised: even. */
 typedef struct msi_channel_division {
     int by_gaps;            /* at the widest gaps between neighbouring frequencies */
     int64_t n_split;        /* first at these frequencies; each part is then divided by itself */

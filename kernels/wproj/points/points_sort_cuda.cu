@@ -267,11 +267,9 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_const
 } // namespace points_place
 
 /*
- * One key a sample: the tile in the high bits, the kernel in the low ones; CUB's radix sort looks at no more bits than
- * there are. One thread a tile then finds by bisection where it begins. Nothing but keys and indices moves: the
- * degridders read each sample once, through its index.
- *
- * Where there are few tiles and the order within them is free: points_sort_cuda.cu.
+ * Sort of samples by key, for many tiles or a required order within a tile. A key has the tile in its high bits and the
+ * kernel in its low bits; CUB's radix sort gets the number of bits in use. One thread per tile then finds the tile's
+ * first sample by bisection. Only keys and indices are moved: the degridders read each sample once, through its index.
  */
 
 namespace {
@@ -279,7 +277,7 @@ namespace {
 using namespace points_place;
 
 constexpr int BLOCK = 256, SCAN = 1024;
-constexpr double LIKE = 0.75; /* the narrowest of a class to its widest, at least */
+constexpr double LIKE = 0.75; /* least ratio of the narrowest kernel of a class to its widest */
 
 int bits_for(int64_t n)
 {
@@ -385,7 +383,7 @@ extern "C" void msi_wproj_points_sorter_free(msi_wproj_points_sorter *s)
     delete s;
 }
 
-/* Make classes from the widest down, each of planes no narrower than LIKE of its widest. */
+/* Divide planes into classes of kernels of similar width, the widest class first. */
 static int make_classes(msi_wproj_points_sorter *s, const std::vector<int32_t> &taps)
 {
     std::vector<int32_t> width(taps);
