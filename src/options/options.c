@@ -109,9 +109,8 @@ static int suggest_letters(char names[MSI_SUGGESTION_SIZE], const char *name)
     for (const char *s = name; *s && used < MSI_SUGGESTION_SIZE; s++) {
         const msi_option *option = option_of_letter(*s);
         if (!option || msi_option_arity(option, NULL)) return 0;
-        if (s > name && s[0] == s[-1]) continue;
-        used +=
-            snprintf(names + used, (size_t)(MSI_SUGGESTION_SIZE - used), "%s-%s", s > name ? " " : "", option->name);
+        if (used && strstr(names, option->name)) continue;
+        used += snprintf(names + used, (size_t)(MSI_SUGGESTION_SIZE - used), "%s-%s", used ? " " : "", option->name);
     }
     return 1;
 }
@@ -153,14 +152,11 @@ static int is_unit(const char *word)
     return 0;
 }
 
-/* Return 1 if a word is the name of an option, or of a parameter of CASA, without its dash, or such a name with "=". */
-static int is_bare_option(const char *word)
+/* Return 1 if a word is NAME=VALUE, as CASA, MIRIAD and DP3 read it. */
+static int is_assignment(const char *word)
 {
-    char only[MOST_NAME], names[MSI_SUGGESTION_SIZE];
-    const size_t n = strcspn(word, "=");
-    copy_name(only, word, n);
-    if (msi_option_find(only)) return 1;
-    return word[n] && (msi_suggestion_advice(MSI_CASA_TCLEAN, only) || msi_suggestion(names, only));
+    const size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-");
+    return n && word[n] == '=' && word[n + 1];
 }
 
 /* Return 1 if a word is the name of a file that users expect to be written. */
@@ -189,22 +185,17 @@ static int check_first_path(const char *const *words, int n, const char *before,
     int is_another = 0;
     struct stat st;
     if (stat(word, &st) == 0) return MSI_OK;
-    if ((*word == '/' || *word == '+') && is_bare_option(word + 1) && !strchr(word, '='))
+    if ((*word == '/' || *word == '+') && msi_option_find(word + 1))
         return msi_error_set(MSI_EUSAGE, "%s: options begin with a dash; write -%s", word, word + 1);
     if (has_typographic_dash(word))
         return msi_error_set(MSI_EUSAGE, "%s: it begins with a typographic dash; options begin with the character -",
                              word);
-    if (is_bare_option(word)) {
-        const char *value = strchr(word, '=');
-        if (value && value[1] && msi_option_find(word) == NULL) {
-            return msi_error_set(
-                MSI_EUSAGE,
-                "%s: options begin with a dash, and their arguments follow after a space, as in -niter "
-                "1000; msimage -help lists all options",
-                word);
-        }
-        return msi_error_set(MSI_EUSAGE, "%s: options begin with a dash; write -%s", word, word);
-    }
+    if (msi_option_find(word)) return msi_error_set(MSI_EUSAGE, "%s: options begin with a dash; write -%s", word, word);
+    if (is_assignment(word))
+        return msi_error_set(MSI_EUSAGE,
+                             "%s: options begin with a dash, and their arguments follow after a space, as in -niter "
+                             "1000; -tclean takes a call of tclean",
+                             word);
     if (before && is_unit(word) && strspn(before, "+-.0123456789eE") == strlen(before)) {
         const msi_option *last = last_option ? msi_option_find(msi_parse_option_name(last_option)) : NULL;
         if (last && last->read == msi_read_real)
@@ -219,6 +210,11 @@ static int check_first_path(const char *const *words, int n, const char *before,
                              "%s: no such file or directory; it was read as a Measurement Set, because it is no "
                              "argument of %s",
                              word, last_option);
+    if (!last_option && !is_like_path(word))
+        return msi_error_set(MSI_EUSAGE,
+                             "%s: no such file or directory; it was read as a Measurement Set, because options begin "
+                             "with a dash",
+                             word);
     return MSI_OK;
 }
 
@@ -285,12 +281,22 @@ static int read_fallbacks(msi_options *options, const peer_words *peer)
     return MSI_OK;
 }
 
+/* Return 1 if a word is two values that other programs join, such as 0:3, 0~3, 64x64 or 30deg,40deg. */
+static int is_joined_pair(const char *word)
+{
+    const size_t n = strspn(word, "0123456789.");
+    return strchr(word, ',') || (n && word[n] && strchr(":~-x", word[n]) && strspn(word + n + 1, "0123456789."));
+}
+
 /* Check that n arguments follow the option at argv[i], and that none is an option, except for an optional one. */
 static int check_arguments(const char *name, int argc, const char *const *argv, int i, int n, const char *write)
 {
     for (int k = i + 1; k <= i + n; k++) {
         const int missing = k >= argc;
         const int another = !missing && write[0] != '[' && is_option(argv[k]);
+        if ((missing || another) && k > i + 1 && is_joined_pair(argv[i + 1]))
+            return msi_error_set(MSI_EUSAGE, "-%s %s: its arguments are separate words; write -%s %s", name,
+                                 argv[i + 1], name, write);
         if (missing || another)
             return msi_error_set(MSI_EUSAGE, "-%s: an argument is missing%s%s; write -%s %s", name,
                                  another ? " before " : "", another ? argv[k] : "", name, write);
@@ -507,6 +513,7 @@ static int parse(msi_options *options, int argc, const char *const *argv)
         MSI_TRY(read_words(options, argc, argv, &peer, &at));
     }
 
+    struct stat st;
     const int i = at.first_path, last_option = at.last_option, only_paths = at.only_paths;
     options->ms_paths = argv + i;
     options->n_ms = argc > i ? argc - i : 0;
@@ -522,8 +529,7 @@ static int parse(msi_options *options, int argc, const char *const *argv)
         MSI_TRY(
             check_first_path(argv + i, argc - i, i > 1 ? argv[i - 1] : NULL, last_option ? argv[last_option] : NULL));
     for (int k = i; k < argc; k++) {
-        if (!*argv[k]) return msi_error_set(MSI_EUSAGE, "the path of a Measurement Set is empty");
-        if (k > i && !only_paths && is_option(argv[k]))
+        if (k > i && !only_paths && argv[k][0] == '-' && (is_option(argv[k]) || stat(argv[k], &st) != 0))
             return msi_error_set(MSI_EUSAGE,
                                  "%s: it comes after %s, which was read as a set; options go before the Measurement "
                                  "Sets",
@@ -540,6 +546,10 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
 {
     msi_words words;
     memset(options, 0, sizeof *options);
+    for (int i = 1; i < argc; i++)
+        if (!*argv[i])
+            return msi_error_set(MSI_EUSAGE, "%s is followed by an empty word (\"\"); write a value, or leave it out",
+                                 argv[i - 1]);
     MSI_TRY(msi_tclean_expand(&words, argc, argv));
     const int rc = words.n ? parse(options, words.n, (const char *const *)words.word) : parse(options, argc, argv);
     options->tclean = words;

@@ -17,6 +17,7 @@ typedef struct foreign_name {
 
 #define CYCLES      "-mgain sets the depth of a major cycle, -nmiter the number of cycles"
 #define MASKS       "give a mask with -fits-mask or -casa-mask, or make one with -auto-mask or -auto-multithresh"
+#define MODES       "use -cube for the planes of a cube, -channels-out for several images of the band"
 #define NITER_NAME  "-niter gives the most components, -name the prefix of the files"
 #define SETS_LAST   "give the Measurement Sets last, without an option name"
 #define OUTPUT_LAST "give the inputs and the output last, without an option name"
@@ -25,6 +26,7 @@ typedef struct foreign_name {
 #define CONFIG      "all options are words of the command line; a script can keep them"
 #define FOLDER      "-name is a prefix with its folder, such as -name out/image"
 #define CHANNELS    "-channel-range selects channels, -channels-out makes several images of the band"
+#define WEIGHTS     "-weight takes natural, uniform, or briggs and the robustness, as in -weight briggs 0.5"
 #define SCANS       "select scans with -taql 'SCAN_NUMBER == 3'"
 
 /* Words that users may look for in msimage: parameters of tclean that one option does not replace (the others are rows of
@@ -32,7 +34,7 @@ typedef struct foreign_name {
 static const foreign_name imaging_names[] = {
     {"N", NULL, NITER_NAME},
     {"baseline", "select-antenna", NULL},
-    {"briggs", "weight", NULL},
+    {"briggs", NULL, WEIGHTS},
     {"cellsize", "scale", NULL},
     {"center", "shift", NULL},
     {"centre", "shift", NULL},
@@ -45,12 +47,15 @@ static const foreign_name imaging_names[] = {
     {"column", "data-column", NULL},
     {"config", NULL, CONFIG},
     {"cores", "j", NULL},
+    {"corr", "pol", NULL},
+    {"correlation", "pol", NULL},
     {"cpu", NULL, DEVICES},
     {"cpus", "j", NULL},
     {"create-dirs", NULL, "the folder of -name must exist; make it with mkdir -p"},
     {"cuda", "backend", NULL},
     {"cyclefactor", NULL, CYCLES},
     {"cycleniter", NULL, CYCLES},
+    {"ddid", "spws", NULL},
     {"debug", "verbose", NULL},
     {"device", NULL, DEVICES},
     {"direction", "shift", NULL},
@@ -72,15 +77,17 @@ static const foreign_name imaging_names[] = {
     {"maxpsffraction", NULL, CYCLES},
     {"mfs", NULL, "without -channels-out there is one image of the whole band; with it, that image (MFS) is also made"},
     {"minpsffraction", NULL, CYCLES},
+    {"mode", NULL, MODES},
     {"model", NULL, "-name gives the prefix of the models: NAME-model.fits"},
     {"ms", NULL, SETS_LAST},
     {"ms-clean", "multiscale", NULL},
     {"n", NULL, NITER_NAME},
-    {"natural", "weight", NULL},
+    {"natural", NULL, WEIGHTS},
     {"ncores", "j", NULL},
     {"ncpu", "j", NULL},
     {"no-gpu", NULL, DEVICES},
     {"no-progress", NULL, "-quiet prints errors only"},
+    {"npix", "size", NULL},
     {"nproc", "j", NULL},
     {"nthreads", "j", NULL},
     {"o", "name", NULL},
@@ -107,13 +114,14 @@ static const foreign_name imaging_names[] = {
     {"q", "quiet", NULL},
     {"restart", "resume", NULL},
     {"restoringbeam", NULL, "use -restoring-beam for the planes of a cube, or -beam-shape"},
+    {"robust", NULL, WEIGHTS},
     {"s", "quiet", NULL},
     {"save-model", "update-model-required", NULL},
     {"savemodel", "update-model-required", NULL},
     {"scan", NULL, SCANS},
     {"silent", "quiet", NULL},
     {"simulate", "dry-run", NULL},
-    {"specmode", NULL, "use -cube for the planes of a cube, -channels-out for several images of the band"},
+    {"specmode", NULL, MODES},
     {"startmodel", "continue", NULL},
     {"t", "j", NULL},
     {"threads", "j", NULL},
@@ -121,7 +129,7 @@ static const foreign_name imaging_names[] = {
     {"tmp", "temp-dir", NULL},
     {"tmpdir", "temp-dir", NULL},
     {"trim", NULL, "-size is the size of the image, and padding is chosen from -accuracy"},
-    {"uniform", "weight", NULL},
+    {"uniform", NULL, WEIGHTS},
     {"use-gpu", NULL, DEVICES},
     {"usemask", NULL, MASKS},
     {"uv-max", "maxuv-l", NULL},

@@ -178,6 +178,15 @@ const msi_wsclean_option *msi_wsclean_find(const char *name)
     return NULL;
 }
 
+/* A gridder of tclean, or the direct Fourier sum. */
+#define OTHER_GRIDDER(word, reason)                                                                                    \
+    {                                                                                                                  \
+        .name = "gridder", .is = MSI_WSCLEAN_REFUSED, .n_argument = 1, .why = (reason), .value = (word)                \
+    }
+#define WITH_W "tclean's name; the default gridder corrects for w: leave -gridder out"
+#define WITH_BEAMS                                                                                                     \
+    "tclean's name; leave -gridder out: -mosaic joins pointings, -grid-with-beam images through the primary beam"
+
 #define GRIDDER(word, reason)                                                                                          \
     {                                                                                                                  \
         .name = "gridder", .is = MSI_WSCLEAN_ACCEPTED, .n_argument = 1, .why = (reason), .value = (word)               \
@@ -192,11 +201,19 @@ const msi_wsclean_option *msi_wsclean_gridder(const char *word)
         GRIDDER("wtowers", "the default gridder uses w-towers if they are faster; -strategy subgrid always uses them"),
         GRIDDER("idg", "the default gridder reaches -accuracy without it"),
         GRIDDER("facet-idg", "the default gridder reaches -accuracy without it"),
-        {.name = "gridder",
-         .is = MSI_WSCLEAN_REFUSED,
-         .n_argument = 1,
-         .why = "there is no direct Fourier sum; -accuracy 1e-12 is as close to it as double precision allows",
-         .value = "direct-ft"},
+        OTHER_GRIDDER("standard", WITH_W),
+        OTHER_GRIDDER("gridft", WITH_W),
+        OTHER_GRIDDER("wproject", WITH_W),
+        OTHER_GRIDDER("wprojectft", WITH_W),
+        OTHER_GRIDDER("widefield", WITH_W),
+        OTHER_GRIDDER("mosaic", WITH_BEAMS),
+        OTHER_GRIDDER("mosaicft", WITH_BEAMS),
+        OTHER_GRIDDER("awproject", WITH_BEAMS),
+        OTHER_GRIDDER("awprojectft", WITH_BEAMS),
+        OTHER_GRIDDER("awp2", WITH_BEAMS),
+        OTHER_GRIDDER("awphpg", WITH_BEAMS),
+        OTHER_GRIDDER("direct-ft",
+                      "there is no direct Fourier sum; -accuracy 1e-12 is as close to it as double precision allows"),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(word, rows[i].value) == 0) return &rows[i];

@@ -90,7 +90,7 @@ expect 2 '-Niter: .*did you mean -niter\?' "${good[@]}" -Niter 5 x.ms
 expect 2 '-NITER: .*did you mean -niter\?' "${good[@]}" -NITER 5 x.ms
 expect 2 '-iterations: .*did you mean -niter\?' "${good[@]}" -iterations 5 x.ms
 expect 2 '-loopgain: .*did you mean -gain\?' "${good[@]}" -niter 5 -loopgain 0.1 x.ms
-expect 2 '-natural: .*did you mean -weight\?' "${good[@]}" -natural x.ms
+expect 2 '-natural: .*-weight takes natural' "${good[@]}" -natural x.ms
 expect 2 '-output: .*did you mean -name\?' "${good[@]}" -output x x.ms
 expect 2 '--threads=4: .*did you mean -j\?' "${good[@]}" --threads=4 x.ms
 expect 2 '-q: .*did you mean -quiet\?' "${good[@]}" -q x.ms
