@@ -104,7 +104,7 @@ class Calibration:
     def fault(self, command):
         """What is wrong after a command. The mean of a baseline, in parallel hands, has an rms phase of 0.7 radian before. Its 400
         samples have a noise of 0.05 Jy, which leaves 0.003; the few components of the first model leave a shift of the whole field
-        and some 0.05. The residual of the next image falls likewise. From then on the set is as it was simulated."""
+        and some 0.05. The residual of the next image falls, too. From then on the set is as it was simulated."""
         if any(word in command for word in SOLVERS + ("applycal",)):
             with table("field.ms", ack=False) as t:
                 product = (t.getcol("CORRECTED_DATA") * self.data.conj())[..., [0, -1]].sum((1, 2))
