@@ -528,8 +528,8 @@ int msi_gridder_gpu_begin(msi_gridder *g, int64_t n_sample, int64_t n_row)
 {
     if (!can_move_to_gpu(g, n_sample, n_row)) return MSI_OK;
     drop_sample_products(g);
-    if (msi_gpu_samples_move_to_gpu(&g->store, g->spec.device) != MSI_OK) return MSI_OK;
-    return msi_gpu_samples_begin_intake(&g->store);
+    (void)msi_gpu_samples_begin_intake(&g->store, g->spec.device); /* without it samples stay in host memory */
+    return MSI_OK;
 }
 
 int msi_gridder_gpu_end(msi_gridder *g)

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 #include <math.h>
+#include <omp.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -17,13 +19,14 @@ enum { HOME_SAMPLES = 1 << 20 };
 /* A piece's arrays follow each other, each aligned to a line of memory. */
 enum { LINE_BYTES = 256 };
 
-/* A piece of GPU memory: for samples [samples.n_row][samples.n_chan]; or, if blocks are added, with the contents of a
- * buffer: segments from first_segment to the next piece's. */
+/* A piece of GPU memory: for samples [samples.n_row][samples.n_chan]; or with a copy of an arena; or, if blocks are added,
+ * of a buffer. The last two have the segments from first_segment to the next piece's. */
 typedef struct piece {
     struct piece *next;
     msi_gpu_samples samples;
     struct msi_vis_setup *setup;
     void *memory;          /* NULL: the segments are still in the buffer */
+    char *arena;           /* the segments are still there; NULL: not in an arena */
     struct buffer *buffer; /* valid without memory */
     int64_t first_segment, bytes;
 } piece;
@@ -47,6 +50,10 @@ struct msi_gpu_pieces {
     buffer *buffer;                 /* the oldest first */
     int n_buffer;
     piece *unsent;   /* the first one whose contents are in a buffer; NULL: none */
+    int n_arena;     /* pieces of arenas, the first ones */
+    int is_copying;  /* a thread copies them */
+    pthread_t copier;
+    msi_first_error failure; /* the copying thread keeps it */
     int has_weights; /* those of planes are known */
     struct {
         double sum, largest;
@@ -163,63 +170,122 @@ static int is_in(const msi_vis_segment *g, const struct msi_vis_arena *a)
     return at >= a->base && at < a->base + a->size;
 }
 
-/* Append a piece with a copy of an arena. */
-static int copy_arena(msi_vis_store *s, const struct msi_vis_arena *a, int64_t first_segment)
+/* Append a piece for a copy of an arena. */
+static int add_arena(msi_vis_store *s, const struct msi_vis_arena *a, int64_t first_segment)
 {
     const msi_gpu_stream on = stream_of(s);
     piece *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "visibility store"));
     p->first_segment = first_segment;
     p->bytes = a->used;
+    p->arena = a->base;
     *(s->gpu->last ? &s->gpu->last->next : &s->gpu->first) = p;
     s->gpu->last = p;
-    MSI_TRY(msi_gpu_alloc(&p->memory, &on, p->bytes, "samples"));
-    return msi_gpu_upload(&on, p->memory, a->base, p->bytes);
+    s->gpu->n_arena++;
+    return msi_gpu_alloc(&p->memory, &on, p->bytes, "samples");
 }
 
-/* Copy an arena and those before it, which are after it in the list. Given and returned: *segment  the next one */
-static int copy_arenas(msi_vis_store *s, const struct msi_vis_arena *a, int64_t *segment)
+/* Append pieces for an arena and those before it, which are after it in the list. Given and returned: *segment  the next
+ * one */
+static int add_arenas(msi_vis_store *s, const struct msi_vis_arena *a, int64_t *segment)
 {
     if (!a) return MSI_OK;
-    MSI_TRY(copy_arenas(s, a->next, segment));
+    MSI_TRY(add_arenas(s, a->next, segment));
     const int64_t first = *segment;
     while (*segment < s->n_segment && is_in(&s->segment[*segment], a)) ++*segment;
-    return *segment > first ? copy_arena(s, a, first) : MSI_OK;
+    return *segment > first ? add_arena(s, a, first) : MSI_OK;
+}
+
+/* Copy the arenas to their pieces. Blocks may be added meanwhile: pieces after those of arenas are not read. */
+static int copy_arenas(const struct msi_gpu_pieces *g)
+{
+    const msi_gpu_stream on = {g->device, NULL};
+    const piece *p = g->first;
+    for (int i = 0; i < g->n_arena; i++) {
+        if (i) p = p->next;
+        MSI_TRY(msi_gpu_upload(&on, p->memory, p->arena, p->bytes));
+    }
+    return MSI_OK;
 }
 
 /* Let the segments of arenas refer to their copies. */
-static void move_from_arenas(msi_vis_store *s)
+static void leave_arenas(msi_vis_store *s)
 {
-    for (const piece *p = s->gpu->first; p; p = p->next) {
-        const struct msi_vis_arena *a = s->arena;
-        while (!is_in(&s->segment[p->first_segment], a)) a = a->next;
-        move_segments(s, p, a->base, p->memory);
+    for (piece *p = s->gpu->first; p && p->arena; p = p->next) {
+        move_segments(s, p, p->arena, p->memory);
+        p->arena = NULL;
     }
     msi_vis_store_drop_arenas(s);
+}
+
+/* No segment gets more rows. */
+static void close_segments(msi_vis_store *s)
+{
     for (struct msi_vis_setup *p = s->setup; p; p = p->next) p->open_segment = -1;
 }
 
-int msi_gpu_samples_move_to_gpu(msi_vis_store *s, int device)
+/* Reserve GPU memory for the samples so far. After a failure the store is as it was. */
+static int begin_move(msi_vis_store *s, int device)
 {
     int64_t segment = 0;
     if (s->gpu || s->tagged || s->coordinates) return msi_error_set(MSI_EINTERNAL, "this store cannot move to a GPU");
     MSI_TRY(msi_alloc(&s->gpu, 1, sizeof *s->gpu, "visibility store"));
     s->gpu->device = device;
     s->gpu->is_of_blocks = 1;
-    const int rc = copy_arenas(s, s->arena, &segment);
-    if (rc)
-        msi_gpu_samples_free(s);
-    else
-        move_from_arenas(s);
+    const int rc = add_arenas(s, s->arena, &segment);
+    if (rc) msi_gpu_samples_free(s);
     return rc;
 }
 
-int msi_gpu_samples_begin_intake(msi_vis_store *s)
+int msi_gpu_samples_move_to_gpu(msi_vis_store *s, int device)
 {
+    MSI_TRY(begin_move(s, device));
+    const int rc = copy_arenas(s->gpu);
+    if (rc) {
+        msi_gpu_samples_free(s);
+        return rc;
+    }
+    leave_arenas(s);
+    close_segments(s);
+    return MSI_OK;
+}
+
+/* Other threads read blocks meanwhile, so this one has few. */
+enum { COPIER_THREADS = 4 };
+
+static void *run_copier(void *of)
+{
+    struct msi_gpu_pieces *g = of;
+    omp_set_num_threads(COPIER_THREADS);
+    msi_first_error_keep(&g->failure, copy_arenas(g));
+    return NULL;
+}
+
+/* Wait until the arenas are copied. */
+static int end_copying(struct msi_gpu_pieces *g)
+{
+    if (g->is_copying) pthread_join(g->copier, NULL);
+    g->is_copying = 0;
+    return msi_first_error_raise(&g->failure);
+}
+
+int msi_gpu_samples_begin_intake(msi_vis_store *s, int device)
+{
+    MSI_TRY(begin_move(s, device));
+    struct msi_gpu_pieces *g = s->gpu;
     const msi_gpu_stream on = stream_of(s);
-    MSI_TRY(msi_gpu_stream_enter(&on));
-    MSI_CUDA(cudaStreamCreateWithFlags(&s->gpu->stream, cudaStreamNonBlocking));
-    s->gpu->takes_blocks = 1;
+    int rc = msi_gpu_stream_enter(&on);
+    if (!rc && cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking) != cudaSuccess)
+        rc = msi_error_set(MSI_EGPU, "%s: cannot create a stream: %s", msi_gpu_current_name(),
+                           cudaGetErrorString(cudaGetLastError()));
+    if (rc) {
+        msi_gpu_samples_free(s);
+        return rc;
+    }
+    close_segments(s);
+    g->takes_blocks = 1;
+    g->is_copying = g->n_arena && pthread_create(&g->copier, NULL, run_copier, g) == 0;
+    if (g->n_arena && !g->is_copying) msi_first_error_keep(&g->failure, copy_arenas(g));
     return MSI_OK;
 }
 
@@ -346,7 +412,9 @@ int msi_gpu_samples_end_intake(msi_vis_store *s)
     if (g->unsent) MSI_TRY(send_piece(s, g->unsent));
     g->unsent = NULL;
     MSI_CUDA(cudaStreamSynchronize(g->stream));
-    for (struct msi_vis_setup *p = s->setup; p; p = p->next) p->open_segment = -1;
+    MSI_TRY(end_copying(g));
+    leave_arenas(s);
+    close_segments(s);
     g->takes_blocks = 0;
     free_buffers_of(g);
     return MSI_OK;
@@ -468,11 +536,12 @@ static int add_piece(msi_vis_store *to, const piece *p, const msi_gpu_stream *on
     return rc;
 }
 
-/* Move the contents of a buffer, wherever they are, to the store's own memory. */
+/* Move the contents of a buffer or an arena, wherever they are, to the store's own memory. */
 static int bring_home(msi_vis_store *s, piece *p)
 {
     const msi_gpu_stream on = stream_of(s);
     void *home;
+    if (p->arena) return MSI_OK;
     MSI_TRY(msi_vis_store_carve(s, p->bytes, &home));
     if (p->memory)
         MSI_TRY(msi_gpu_download(&on, home, p->memory, p->bytes));
@@ -490,8 +559,9 @@ static int bring_all_home(msi_vis_store *s)
     if (!rc && s->gpu->stream && cudaStreamSynchronize(s->gpu->stream) != cudaSuccess)
         rc = msi_error_set(MSI_EGPU, "%s: a copy of samples failed: %s", msi_gpu_current_name(),
                            cudaGetErrorString(cudaGetLastError()));
+    (void)end_copying(s->gpu); /* a failure of the copy does not matter */
     for (piece *p = s->gpu->first; !rc && p; p = p->next) rc = bring_home(s, p);
-    for (struct msi_vis_setup *p = s->setup; p; p = p->next) p->open_segment = -1;
+    close_segments(s);
     if (rc)
         msi_vis_store_clear(s);
     else
@@ -524,6 +594,7 @@ int msi_gpu_samples_move_to_host(msi_vis_store *s)
 void msi_gpu_samples_free(msi_vis_store *s)
 {
     if (!s->gpu) return;
+    (void)end_copying(s->gpu);
     for (piece *p = s->gpu->first, *next; p; p = next) {
         next = p->next;
         free_piece(s, p);

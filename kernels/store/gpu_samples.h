@@ -59,11 +59,12 @@ int msi_gpu_samples_get(const msi_vis_store *store, int64_t i, msi_gpu_samples *
 int msi_gpu_samples_move_to_gpu(msi_vis_store *store, int device);
 
 /*
- * msi_gpu_samples_begin_intake - put the blocks that are added on a GPU.
- * Given:   store  on the GPU, also without samples, after msi_gpu_samples_move_to_gpu
- * Returns: 0, MSI_EGPU
+ * msi_gpu_samples_begin_intake - move a store's samples to a GPU, and put the blocks that are added there. A thread copies
+ * the samples so far while blocks are added.
+ * Given:   store  in host memory, without tags, not of coordinates
+ * Returns: 0, MSI_EGPU (not enough memory there), MSI_ENOMEM; after a failure all samples are in host memory
  */
-int msi_gpu_samples_begin_intake(msi_vis_store *store);
+int msi_gpu_samples_begin_intake(msi_vis_store *store, int device);
 
 /* msi_gpu_samples_carve - for vis_store.c: get memory for a segment, which is the store's next one; 0 in *is_new_buffer
  * unless segments that are open can no longer be filled. Returns: 0, MSI_EGPU, MSI_ENOMEM */

@@ -58,8 +58,8 @@ static int add_and_weigh(const scenario *s, msi_gridder *g, stage *at)
 {
     msi_density *density = NULL;
     *at = ADD;
-    int rc = s->on_gpu ? msi_gridder_gpu_begin(g, 2000, 300) : 0;
-    if (!rc) rc = msi_gridder_add(g, &s->first.block);
+    int rc = msi_gridder_add(g, &s->first.block);
+    if (!rc && s->on_gpu) rc = msi_gridder_gpu_begin(g, 2000, 300);
     if (!rc) rc = msi_gridder_add(g, &s->second.block);
     if (!rc) rc = msi_gridder_gpu_end(g);
     if (rc) return rc;

@@ -579,11 +579,15 @@ static void test_samples_come_home(void **state)
     for (int how = 0; how < 3; how++) {
         msi_gridder *g[2];
         msi_density *d;
+        const int first_on_gpu[] = {TIMES / 4, 0, TIMES / 2};
         for (int on_gpu = 0; on_gpu < 2; on_gpu++) {
             assert_int_equal(msi_gridder_create(&g[on_gpu], &spec), 0);
-            if (on_gpu) assert_int_equal(msi_gridder_gpu_begin(g[1], TIMES * 60000, TIMES * 10000), 0);
-            for (int k = 0; k < TIMES; k++)
+            for (int k = 0; k < TIMES; k++) {
+                /* Samples so far are copied while the next are added. */
+                if (on_gpu && k == first_on_gpu[how])
+                    assert_int_equal(msi_gridder_gpu_begin(g[1], TIMES * 60000, TIMES * 10000), 0);
                 assert_int_equal(msi_gridder_add_all(g[on_gpu], (msi_vis_block[]){data[0].block, data[1].block}, 2), 0);
+            }
             /* In the middle, at the end, and after weights have been multiplied. */
             if (how > 0) assert_int_equal(msi_gridder_gpu_end(g[on_gpu]), 0);
             if (how == 0) assert_int_equal(msi_gridder_move_to_host(g[on_gpu]), 0);
