@@ -356,7 +356,7 @@ static int make_plan(msi_imaging_run *r)
 enum { MOST_PIXEL_BYTES = 128, MOST_OTHER_BYTES = 1 << 30 };
 
 /* Larger images may not fit in a GPU. They are planned before anything is read. */
-static const int64_t MOST_FIRST_BYTES = (int64_t)16 << 30;
+static const int64_t MOST_FIRST_BYTES = (int64_t)64 << 30;
 
 /* Return 1 if reading begins before the plan is made: the plan may have to wait for a GPU, and memory is ample. */
 static int reads_first(const msi_imaging_run *r, const msi_gridder *g)

@@ -42,6 +42,7 @@ typedef struct load {
     int64_t *n_part;     /* [n_gridder] number of parts of the batch */
     msi_vis_block *part; /* [n_gridder][MOST_BLOCKS] samples of the gridder, in the order of blocks */
     in_place in_place;
+    int has_begun; /* samples go to the GPU, if it takes them */
     msi_beam_weights *beam_weights; /* [sets] NULL unless they are requested */
     msi_imaging_facets *facets;     /* NULL: rows have no tags, unless there is a beam */
     msi_imaging_beam *beam;         /* beam of -grid-with-beam; NULL: none */
@@ -222,13 +223,14 @@ int msi_imaging_move_to_gpu(const msi_imaging_run *r)
     return MSI_OK;
 }
 
-/* Make the plan as soon as the GPU has started; then blocks can be added there. */
-static int plan_if_started(const load *l)
+/* As soon as the GPU has started, make the plan, if there is none, and let samples go there. */
+static int begin_if_started(load *l)
 {
     msi_imaging_run *r = l->run;
-    if (r->is_planned || !msi_backend_has_started(r->gpus.device[0])) return MSI_OK;
+    if (l->has_begun || !msi_backend_has_started(r->gpus.device[0])) return MSI_OK;
+    l->has_begun = 1;
     omp_set_num_threads(l->n_thread);
-    int rc = msi_imaging_plan_gridders(r);
+    int rc = r->is_planned ? MSI_OK : msi_imaging_plan_gridders(r);
     if (!rc) rc = begin_on_gpu(r);
     omp_set_num_threads(l->n_left);
     return rc;
@@ -252,6 +254,8 @@ static int load_blocks(load *l, msi_sample_tally *tally)
     double s[N_STAGE] = {0}, last = msi_wall_s();
     msi_progress_begin("reading");
     for (;;) {
+        MSI_TRY(begin_if_started(l));
+        end_stage(s, PLAN, &last);
         MSI_TRY(msi_reader_pool_take(l->reader_pool, l->reader, MOST_BLOCKS, l->block, &l->n_block));
         end_stage(s, WAIT, &last);
         if (!l->n_block) break;
@@ -263,8 +267,6 @@ static int load_blocks(load *l, msi_sample_tally *tally)
         MSI_TRY(commit_batch(l));
         MSI_TRY(add_parts(l));
         end_stage(s, ADD, &last);
-        MSI_TRY(plan_if_started(l));
-        end_stage(s, PLAN, &last);
         MSI_TRY(msi_interrupt_check());
         for (int i = 0; i < l->n_block; i++) done += l->block[i].n_row;
         msi_progress_at(done, n_row);
@@ -364,8 +366,7 @@ int msi_imaging_load(msi_imaging_run *r)
     memset(&r->tally, 0, sizeof r->tally);
     if (spec.sums_beam_weights)
         MSI_TRY(msi_alloc(&beam_weights, r->options->n_ms, sizeof *beam_weights, "weights of the primary beam"));
-    int rc = r->is_planned ? begin_on_gpu(r) : MSI_OK;
-    if (!rc) rc = read_samples(r, &spec, &r->tally, beam_weights);
+    int rc = read_samples(r, &spec, &r->tally, beam_weights);
     if (!rc && beam_weights) rc = msi_imaging_pb_weigh(r, beam_weights);
     msi_free(beam_weights);
     MSI_TRY(rc);
