@@ -73,7 +73,9 @@ void require_known(const std::string &type, const std::string &shown)
 {
     if (is_known(type)) return;
     if (type == TAQL_ENGINE) throw Failure(CCC_EREFUSED, shown + ": " + TAQL_REFUSED);
-    throw Failure(CCC_EREFUSED, shown + ": the storage manager or engine '" + type.substr(0, SHOWN_TYPE) +
+    std::string name = type.substr(0, SHOWN_TYPE);
+    std::replace(name.begin(), name.end(), '\0', '?');
+    throw Failure(CCC_EREFUSED, shown + ": the storage manager or engine '" + name +
                                     (type.size() > SHOWN_TYPE ? ".." : "") + "' is not known, so it is not loaded");
 }
 

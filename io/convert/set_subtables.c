@@ -473,9 +473,17 @@ int msi_set_subtables_history(ccc_table *to, const msi_set_output_spec *spec)
 {
     static const double UNIX_EPOCH_MJD_S = 40587.0 * 86400;
     const int64_t one = 1;
+    static const char *const columns[] = {"TIME",      "OBSERVATION_ID", "MESSAGE",     "PRIORITY",  "ORIGIN",
+                                          "OBJECT_ID", "APPLICATION",    "CLI_COMMAND", "APP_PARAMS"};
     const char *const empty = "";
     ccc_table *t;
     if (ccc_subtable_open(&t, to, "HISTORY") != CCC_OK) return MSI_OK;
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        if (ccc_table_has_column(t, columns[i])) continue;
+        msi_log_warning("HISTORY: has no column %s; the conversion is not recorded there", columns[i]);
+        ccc_table_close(t);
+        return MSI_OK;
+    }
     const int64_t row = ccc_table_n_row(t);
     int status = ccc_table_add_rows(t, 1);
     if (!status) status = ccc_put_double(t, "TIME", row, UNIX_EPOCH_MJD_S + (double)time(NULL));

@@ -248,11 +248,26 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
     return MSI_OK;
 }
 
+/* Refuse incomplete columns in a TaQL condition, whose words may be columns. */
+static int watch_condition(const msi_ms_set *set, const char *taql)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    uint64_t written;
+    char word[sizeof set->data_column];
+    for (const char *p = taql; *(p += strcspn(p, letters)); p += strlen(word)) {
+        snprintf(word, sizeof word, "%.*s", (int)strspn(p, letters), p);
+        if (ccc_table_has_column(set->table, word))
+            MSI_TRY(msi_ms_watch_check(&set->watch, set->path, set->table, (const char *[]){word, ""}, &written));
+    }
+    return MSI_OK;
+}
+
 /* Refuse columns that a prediction has left incomplete or is writing, and watch for one that starts while they are
  * read. Columns that no prediction can write are not checked again. */
 static int watch_columns(msi_ms_set *set, const msi_ms_selection *selection)
 {
     const char *const columns[] = {set->data_column, set->model_column};
+    if (selection->taql) MSI_TRY(watch_condition(set, selection->taql));
     MSI_TRY(msi_ms_watch_check(&set->watch, set->path, set->table, columns, &set->watch.written));
     for (int i = 0; i < 2 && !selection->coordinates_only; i++)
         if (*columns[i] && !msi_ms_column_is_protected(columns[i])) set->watch.is_on = 1;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "core/log.h"
 #include "core/memory.h"
@@ -286,6 +287,9 @@ static int add_source(msi_sky_list *list, const msi_sky_source *s)
 
 static int read_lines(msi_sky_list *list, reading *r, FILE *f, char **line, size_t *size)
 {
+    struct stat st;
+    if (fstat(fileno(f), &st) || !(S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode)))
+        return msi_error_set(MSI_EINPUT, "%s: not a list of sources: neither a file nor a pipe", r->path);
     while (getline(line, size, f) > 0) {
         msi_sky_source s;
         const char *type;

@@ -506,6 +506,11 @@ def check_incomplete(s):
             left = t.nrows()
         s.must(np.array_equal(Rows("carried.ms").TIME, Rows(a).TIME) and left <= (name == "HISTORY") and
                b"subtable %s is missing" % name.encode() in done.stderr, "without %s: told, and there without rows" % name)
+    shutil.rmtree(os.path.join(fresh_copy(a, "odd.ms"), "HISTORY"))
+    os.symlink("FIELD", "odd.ms/HISTORY")
+    done = s.convert("-overwrite", "odd.ms", "carried.ms")
+    s.must(np.array_equal(Rows("carried.ms").TIME, Rows(a).TIME) and b"HISTORY: has no column OBSERVATION_ID" in done.stderr,
+           "with another table as HISTORY: told")
     with table(fresh_copy(a, "untold.ms"), readonly=False, ack=False) as t:
         for column in ("EXPOSURE", "INTERVAL"):
             t.putcol(column, 0 * t.getcol(column))

@@ -83,6 +83,7 @@ class Marks(Convert):
         return {"-data-column": lambda *paths: self.image(*MODEL, *paths),
                 "-dry-run": lambda *paths: self.image("-dry-run", *MODEL, *paths),
                 "-subtract-model": lambda *paths: self.image("-subtract-model", *paths),
+                "-taql": lambda *paths: self.image("-taql", "all(abs(MODEL_DATA) >= 0)", *paths),
                 "-readers 3": lambda *paths: self.image("-readers", 3, *MODEL, *paths),
                 "-intervals-out": lambda *paths: self.image("-intervals-out", 2, *MODEL, *paths),
                 "cleaned": lambda *paths: self.image("-niter", 5, "-threshold", 0.1, "-no-update-model-required", *MODEL, *paths),
