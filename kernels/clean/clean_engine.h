@@ -169,6 +169,7 @@ static inline msi_clean_join msi_clean_join_of(const msi_clean_join *setup, cons
 typedef struct msi_clean_engine msi_clean_engine;
 
 struct msi_clean_engine_ops {
+    int on_host; /* the engine has its data in host memory */
     int (*create)(msi_clean_engine **out, const msi_clean_setup *setup);
     void (*free)(msi_clean_engine *e); /* NULL-safe */
     /* alloc: memory, initially zero. */

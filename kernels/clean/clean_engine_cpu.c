@@ -722,6 +722,7 @@ static int engine_mask_to_image(msi_clean_engine *e, const uint8_t *mask, void *
 /* ---- The table -------------------------------------------------------------------------------------------------- */
 
 const msi_clean_engine_ops msi_clean_engine_cpu = {
+    .on_host = 1,
     .create = engine_create,
     .free = engine_free,
     .alloc = engine_alloc,

@@ -54,6 +54,9 @@ int msi_clean_spread_cpu(msi_clean_engine *e, msi_clean_fft *f, void *components
                          void *model);
 int msi_clean_inverse_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
                           msi_clean_put mode, void *image);
+/* msi_clean_inverse_sized_cpu - the same for an image of nx x ny pixels, at most those of the transform. */
+void msi_clean_inverse_sized_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
+                                 msi_clean_put mode, void *image, int64_t nx, int64_t ny);
 int msi_clean_subtract_list_cpu(msi_clean_engine *e, msi_clean_fft *f, int plane, const void *psf, void *work,
                                 void *image);
 int msi_clean_deviation_cpu(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n);

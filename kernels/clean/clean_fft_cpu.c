@@ -125,10 +125,10 @@ static void *row_of(const msi_clean_engine *e, const msi_clean_fft *f, void *spe
 }
 
 /* Mark the rows of the transform that correspond to an image's rows. */
-static void mark_image(const msi_clean_engine *e, const msi_clean_fft *f, msi_clean_origin origin, uint8_t *mark)
+static void mark_image(const msi_clean_fft *f, int64_t ny, msi_clean_origin origin, uint8_t *mark)
 {
     memset(mark, 0, (size_t)f->ny);
-    for (int64_t y = 0; y < e->s.ny; y++) mark[laid(y, e->s.ny, f->ny, origin)] = 1;
+    for (int64_t y = 0; y < ny; y++) mark[laid(y, ny, f->ny, origin)] = 1;
 }
 
 static void clear_row(const msi_clean_engine *e, const msi_clean_fft *f, void *row)
@@ -154,7 +154,7 @@ static void lay_image(const msi_clean_engine *e, const msi_clean_fft *f, const v
                       void *spectrum)
 {
     const int64_t nx = e->s.nx, ny = e->s.ny;
-    mark_image(e, f, origin, f->given);
+    mark_image(f, ny, origin, f->given);
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t y = 0; y < ny; y++) {
         void *row = row_of(e, f, spectrum, laid(y, ny, f->ny, origin));
@@ -291,9 +291,9 @@ int msi_clean_spread_cpu(msi_clean_engine *e, msi_clean_fft *f, void *components
 /* Add `factor` times a row of real numbers to a row of the image, or assign it. With MSI_CLEAN_MIDDLE the row begins in
  * its middle. */
 static void put_row(const msi_clean_engine *e, const msi_clean_fft *f, const void *row, msi_clean_origin origin,
-                    double factor, msi_clean_put mode, void *image, int64_t y)
+                    double factor, msi_clean_put mode, void *image, int64_t nx, int64_t y)
 {
-    const int64_t nx = e->s.nx, bytes = msi_clean_real_bytes(e);
+    const int64_t bytes = msi_clean_real_bytes(e);
     void (*put)(const msi_clean_put_step *, int64_t) = e->s.precision == MSI_FP32 ? e->simd->put_f32 : e->simd->put_f64;
     const int64_t edge = origin == MSI_CLEAN_CORNER ? 0 : nx / 2;
     for (int part = 0; part < 2; part++) {
@@ -308,23 +308,28 @@ static void put_row(const msi_clean_engine *e, const msi_clean_fft *f, const voi
 
 /* Transform the image's rows back, and write them to it. */
 static void put_rows(const msi_clean_engine *e, const msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
-                     double factor, msi_clean_put mode, void *image)
+                     double factor, msi_clean_put mode, void *image, int64_t nx, int64_t ny)
 {
-    const int64_t ny = e->s.ny;
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t y = 0; y < ny; y++) {
         void *row = row_of(e, f, spectrum, laid(y, ny, f->ny, origin));
         run_row(e, f, 1, row);
-        put_row(e, f, row, origin, mode == MSI_CLEAN_SUBTRACT ? -factor : factor, mode, image, y);
+        put_row(e, f, row, origin, mode == MSI_CLEAN_SUBTRACT ? -factor : factor, mode, image, nx, y);
     }
+}
+
+void msi_clean_inverse_sized_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
+                                 msi_clean_put mode, void *image, int64_t nx, int64_t ny)
+{
+    mark_image(f, ny, origin, f->wanted);
+    run_columns(e, f, MSI_COLUMN_BACKWARD, NULL, f->wanted, NULL, spectrum);
+    put_rows(e, f, spectrum, origin, 1 / ((double)f->nx * (double)f->ny), mode, image, nx, ny);
 }
 
 int msi_clean_inverse_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
                           msi_clean_put mode, void *image)
 {
-    mark_image(e, f, origin, f->wanted);
-    run_columns(e, f, MSI_COLUMN_BACKWARD, NULL, f->wanted, NULL, spectrum);
-    put_rows(e, f, spectrum, origin, 1 / ((double)f->nx * (double)f->ny), mode, image);
+    msi_clean_inverse_sized_cpu(e, f, spectrum, origin, mode, image, e->s.nx, e->s.ny);
     return MSI_OK;
 }
 
@@ -334,8 +339,8 @@ int msi_clean_subtract_list_cpu(msi_clean_engine *e, msi_clean_fft *f, int plane
                                 void *image)
 {
     lay_list(e, f, plane, work);
-    mark_image(e, f, MSI_CLEAN_CORNER, f->wanted);
+    mark_image(f, e->s.ny, MSI_CLEAN_CORNER, f->wanted);
     run_columns(e, f, MSI_COLUMN_CONVOLVE, f->given, f->wanted, psf, work);
-    put_rows(e, f, work, MSI_CLEAN_CORNER, 1 / (double)f->nx, MSI_CLEAN_SUBTRACT, image);
+    put_rows(e, f, work, MSI_CLEAN_CORNER, 1 / (double)f->nx, MSI_CLEAN_SUBTRACT, image, e->s.nx, e->s.ny);
     return MSI_OK;
 }

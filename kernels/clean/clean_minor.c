@@ -123,8 +123,7 @@ void msi_clean_finish(msi_clean_call *call, msi_clean_end end, const msi_clean_p
         r->stop = MSI_CLEAN_STOP_MAJOR;
 }
 
-int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
-                        msi_clean_range range, double *cut)
+int msi_clean_select_list(msi_clean_call *call, const msi_clean_search *search, msi_clean_range range, double *cut)
 {
     msi_cleaner *c = call->c;
     int64_t bins[MSI_CLEAN_BINS], n = 0;
@@ -135,7 +134,14 @@ int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, co
     *cut = first ? range.threshold + (range.peak - range.threshold) * first / MSI_CLEAN_BINS : range.threshold;
     MSI_TRY(c->ops->select(c->e, search, &range, first, &n));
     if (n > call->report->list_largest) call->report->list_largest = n;
-    return c->ops->load(c->e, planes->pixel, planes->stride, msi_clean_factor_of(call));
+    return MSI_OK;
+}
+
+int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
+                        msi_clean_range range, double *cut)
+{
+    MSI_TRY(msi_clean_select_list(call, search, range, cut));
+    return call->c->ops->load(call->c->e, planes->pixel, planes->stride, msi_clean_factor_of(call));
 }
 
 /* ---- Transforms of PSFs ----------------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "kernels/clean/clean_state.h"
+#include "kernels/clean/clean_tiles.h"
 
 /* When points are cleaned from the middle of a wide source, from which wider scales were cleaned before, a wide scale's
  * peak may rise above the first one: it was not updated meanwhile, and its bias raises it. The next rounds lower it
@@ -60,9 +61,14 @@ struct msi_clean_multiscale {
     void *planes, *mean; /* [n_plane], [n_sum][n_pol] images */
     void *sums;          /* [n_sum][n_channel] by terms: the factors of channels in the sums R_t */
     void *rows_of_sums[MSI_CLEAN_MAX_SCALE],
-        *rows[MSI_CLEAN_MAX_SCALE];     /* by terms: L^-1, of the sums and of channels */
-    void *best;                         /* the joined image of the best scale so far */
-    uint8_t *mask[MSI_CLEAN_MAX_SCALE]; /* by power: pixels where scales above 0 may be found */
+        *rows[MSI_CLEAN_MAX_SCALE]; /* by terms: L^-1, of the sums and of channels */
+    /* For searches by tiles: */
+    msi_clean_tiles *tiles; /* NULL: whole images are searched */
+    msi_clean_tiles_scale of_tiles[MSI_CLEAN_MAX_SCALE];
+    int has_hessian[MSI_CLEAN_MAX_SCALE];
+    double factor[MSI_CLEAN_TERM_VALUES]; /* sums, on the host */
+    void *best;                           /* the joined image of the best scale so far */
+    uint8_t *mask[MSI_CLEAN_MAX_SCALE];   /* by power: pixels where scales above 0 may be found */
     void *model[MSI_CLEAN_MAX_PLANE];
     int has_model;
 };
@@ -158,6 +164,8 @@ typedef struct rounds {
     scale_state scale[MSI_CLEAN_MAX_SCALE];
     msi_clean_peak points; /* by terms: of the mean over channels */
     int n_last;            /* rounds that went down to the threshold */
+    int by_tiles;          /* in this call */
+    int last;              /* the scale of the last round, -1: none */
 } rounds;
 
 static int64_t largest_half(const msi_cleaner *c)
@@ -186,6 +194,18 @@ static int by_terms(const msi_cleaner *c)
     const msi_cleaner_spec *s = &c->spec;
     return by_power(c) && s->of_taylor && s->fit == MSI_CLEAN_FIT_POLYNOMIAL && s->n_term > 1 && !s->squared_join &&
            !c->setup.join.no_negative && !s->stop_negative;
+}
+
+/* Kernels of tiles are summed pixel by pixel, so wider ones are faster by transforms of whole images. */
+enum { TILES_HALF = 48 };
+
+/* By terms, an engine in the host's memory searches tiles instead of whole images. */
+static int by_tiles(const msi_cleaner *c)
+{
+    const msi_cleaner_spec *s = &c->spec;
+    return c->ops->on_host && by_terms(c) && s->n_pol == 1 && c->n_cell == 1 && s->n_channel <= MSI_TAYLOR_MAX_NODE &&
+           s->n_term <= MSI_TAYLOR_MAX_TERM && s->shape != MSI_CLEAN_GAUSSIAN && largest_half(c) <= TILES_HALF &&
+           s->nx >= 6 * largest_half(c) && s->ny >= 6 * largest_half(c);
 }
 
 /* Return the number of sums over channels of which quantities are joined, for each polarisation; 0: of channels. */
@@ -262,6 +282,7 @@ static int allocate_arrays(msi_cleaner *c)
     MSI_TRY(o->alloc(c->e, &m->mean, image * (n_sum(c) ? n_joined(c) : c->spec.n_pol), "the joined image"));
     for (int s = 1; s < c->spec.n_scale && by_power(c); s++)
         MSI_TRY(o->alloc(c->e, (void **)&m->mask[s], c->n_pixel, "a scale's mask"));
+    if (by_tiles(c)) MSI_TRY(msi_clean_tiles_create(&m->tiles, c, m->mean));
     return o->alloc(c->e, &m->best, image, "the joined image");
 }
 
@@ -300,6 +321,7 @@ static void release_scales(msi_cleaner *c)
     void *all[] = {m->narrow_work, m->planes, m->mean, m->best, m->sums};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) o->release(c->e, all[i]);
     o->fft_free(c->e, m->narrow);
+    msi_clean_tiles_free(m->tiles);
     msi_free(m);
 }
 
@@ -312,7 +334,8 @@ static int64_t bytes(const msi_cleaner *c)
     return c->complex_bytes * (wide * (n_scale + n_psf + c->n_plane) + narrow * (n_scale + n_joined(c))) +
            c->ops->fft_bytes(&c->setup, wide_edge(c, c->spec.nx), wide_edge(c, c->spec.ny)) +
            c->ops->fft_bytes(&c->setup, narrow_edge(c, c->spec.nx), narrow_edge(c, c->spec.ny)) +
-           images * c->n_pixel * c->real_bytes + (by_power(c) ? (n_scale - 1) * c->n_pixel : 0);
+           images * c->n_pixel * c->real_bytes + (by_power(c) ? (n_scale - 1) * c->n_pixel : 0) +
+           (by_tiles(c) ? msi_clean_tiles_bytes(c, largest_half(c)) : 0);
 }
 
 /* One transform and the PSFs of one scale are at work. */
@@ -440,7 +463,8 @@ static int make_rows(msi_cleaner *c, int scale, const double *response)
         for (int t = 0; t < n_term; t++) sums[t * n + k] = c->setup.share[k] * pow(x, t);
         for (int t = 0; t < 2 * n_term - 1; t++) h[t] += c->setup.share[k] * pow(x, t) * response[k];
     }
-    if (!invert_hessian(n_term, h, inverse)) {
+    m->has_hessian[scale] = invert_hessian(n_term, h, inverse);
+    if (!m->has_hessian[scale]) {
         memset(inverse, 0, sizeof inverse);
         inverse[0][0] = h[0] > 0 ? 1 / sqrt(h[0]) : 0;
     }
@@ -449,6 +473,11 @@ static int make_rows(msi_cleaner *c, int scale, const double *response)
             of_sums[i * n_term + t] = inverse[i][t];
             for (int k = 0; k < n; k++) rows[i * n + k] += inverse[i][t] * sums[t * n + k];
         }
+    if (m->tiles) {
+        memcpy(m->factor, sums, (size_t)(n_term * n) * sizeof *sums);
+        memcpy(m->of_tiles[scale].rows, rows, (size_t)(n_term * n) * sizeof *rows);
+        memcpy(m->of_tiles[scale].response, response, (size_t)n * sizeof *response);
+    }
     MSI_TRY(msi_clean_upload_matrix(c, &m->sums, sums, (int64_t)n_term * n));
     MSI_TRY(msi_clean_upload_matrix(c, &m->rows_of_sums[scale], of_sums, (int64_t)n_term * n_term));
     return msi_clean_upload_matrix(c, &m->rows[scale], rows, (int64_t)n_term * n);
@@ -559,6 +588,30 @@ static void report_unused(const msi_cleaner *c)
                      text);
 }
 
+/* ---- Tiles ------------------------------------------------------------------------------------------------------ */
+
+/* Describe the scales to the tiles. */
+static int set_tiles(msi_cleaner *c)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    const int64_t n = 2 * largest_half(c) + 1;
+    double *kernel;
+    int rc = MSI_OK;
+    MSI_TRY(msi_alloc(&kernel, n * n, sizeof *kernel, "a scale's kernel"));
+    for (int s = 0; s < c->spec.n_scale && !rc; s++) {
+        msi_clean_tiles_scale *o = &m->of_tiles[s];
+        o->used = m->used[s];
+        o->half = m->half[s];
+        o->kernel_wide = m->kernel_wide[s];
+        o->rows_of_sums = m->rows_of_sums[s];
+        o->kernel = s ? kernel : NULL;
+        if (s) sample_kernel(&c->spec, s, kernel);
+        rc = msi_clean_tiles_set(m->tiles, s, o, m->factor);
+    }
+    msi_free(kernel);
+    return rc;
+}
+
 static int set_psf(msi_cleaner *c, int cell)
 {
     msi_clean_multiscale *m = c->multiscale;
@@ -574,6 +627,7 @@ static int set_psf(msi_cleaner *c, int cell)
         any |= m->used[s];
     }
     report_unused(c);
+    if (m->tiles) MSI_TRY(set_tiles(c));
     if (any) return MSI_OK;
     return msi_error_about(msi_error_set(MSI_EINPUT, "the point spread function has no response to any of the scales; "
                                                      "use smaller ones, or 0"),
@@ -598,15 +652,15 @@ static int make_masks(msi_clean_call *call)
     return MSI_OK;
 }
 
-/* Convolve the searched images to a scale, into c->multiscale->planes. */
-static int convolve_searched(msi_cleaner *c, int scale)
+/* Convolve the searched images to a scale, into consecutive images. */
+static int convolve_searched(msi_cleaner *c, int scale, void *out)
 {
     msi_clean_multiscale *m = c->multiscale;
     for (int i = 0; i < n_joined(c); i++) {
         if (!msi_clean_plane_searched(c, i)) continue;
         MSI_TRY(c->ops->product(c->e, m->narrow, m->searched[i], m->kernel_narrow[scale], 0, m->narrow_work));
         MSI_TRY(c->ops->inverse(c->e, m->narrow, m->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET,
-                                (char *)m->planes + i * c->n_pixel * c->real_bytes));
+                                (char *)out + i * c->n_pixel * c->real_bytes));
     }
     return MSI_OK;
 }
@@ -629,7 +683,7 @@ static int search_scale(msi_clean_call *call, int scale, msi_clean_peak *peak)
     msi_clean_joined from = {n_sum(c) ? m->mean : call->residual.pixel, n_sum(c) ? c->n_pixel : call->residual.stride,
                              n_sum(c), m->rows_of_sums[scale]};
     if (scale) {
-        MSI_TRY(convolve_searched(c, scale));
+        MSI_TRY(convolve_searched(c, scale, m->planes));
         from.planes = m->planes;
         from.stride = c->n_pixel;
     }
@@ -671,21 +725,68 @@ static double biased(const msi_cleaner *c, const rounds *r, int scale)
     return r->scale[scale].peak.key * c->multiscale->bias[scale];
 }
 
-/* Find the peaks of all active scales. *best is the scale of the largest, -1 if none is active; its joined image is in
- * c->multiscale->best. */
-static int choose_scale(rounds *r, int *best)
+/* Make the sums that are searched, and their transforms. */
+static int prepare_search(const msi_clean_call *call)
 {
-    msi_clean_call *call = r->call;
     msi_cleaner *c = call->c;
     msi_clean_multiscale *m = c->multiscale;
     for (int p = 0; p < c->spec.n_pol && n_sum(c); p++)
         if (msi_clean_plane_searched(c, p)) MSI_TRY(make_sums(call, p));
-    if (by_terms(c)) MSI_TRY(search_points(call, &r->points));
     const msi_clean_planes from = n_sum(c) ? (msi_clean_planes){m->mean, c->n_pixel} : call->residual;
     for (int i = 0; i < n_joined(c) && c->spec.n_scale > 1; i++) {
         if (!msi_clean_plane_searched(c, i)) continue;
         MSI_TRY(c->ops->forward(c->e, m->narrow, msi_clean_plane(c, &from, i), 0, MSI_CLEAN_CORNER, m->searched[i]));
     }
+    return MSI_OK;
+}
+
+/* Compute all tiles of all scales. */
+static int begin_tiles(msi_clean_call *call)
+{
+    msi_cleaner *c = call->c;
+    msi_clean_multiscale *m = c->multiscale;
+    MSI_TRY(prepare_search(call));
+    msi_clean_tiles_applied(m->tiles);
+    for (int s = 0; s < c->spec.n_scale; s++) {
+        msi_clean_joined from = {msi_clean_tiles_convolved(m->tiles, s), c->n_pixel, n_sum(c), m->rows_of_sums[s]};
+        const uint8_t *allow;
+        if (!m->used[s]) continue;
+        if (s) MSI_TRY(convolve_searched(c, s, msi_clean_tiles_convolved(m->tiles, s)));
+        MSI_TRY(c->ops->join(c->e, &from, NULL, msi_clean_tiles_key(m->tiles, s)));
+        MSI_TRY(msi_clean_allow_scale(call, s, border_of(c, s), &allow));
+        MSI_TRY(msi_clean_tiles_begin(m->tiles, s, allow));
+    }
+    return msi_clean_tiles_begin(m->tiles, c->spec.n_scale, NULL);
+}
+
+/* Find the best of all active scales by tiles. Peaks of others may be bounds, but that of the last round's scale is
+ * exact. */
+static int choose_by_tiles(rounds *r, int *best)
+{
+    msi_cleaner *c = r->call->c;
+    msi_clean_tiles *tiles = c->multiscale->tiles;
+    msi_clean_tiles_peak(tiles, c->spec.n_scale, 0, &r->points);
+    *best = -1;
+    for (int s = 0; s < c->spec.n_scale; s++) {
+        if (!r->scale[s].active) continue;
+        MSI_TRY(msi_interrupt_check());
+        const double least = *best < 0 || s == r->last ? 0 : biased(c, r, *best) / c->multiscale->bias[s];
+        msi_clean_tiles_peak(tiles, s, least, &r->scale[s].peak);
+        if (*best < 0 || biased(c, r, s) > biased(c, r, *best)) *best = s;
+    }
+    return MSI_OK;
+}
+
+/* Find the peaks of all active scales. *best is the scale of the largest, -1 if none is active; its joined image is in
+ * c->multiscale->best, or with tiles that of the scale. */
+static int choose_scale(rounds *r, int *best)
+{
+    msi_clean_call *call = r->call;
+    msi_cleaner *c = call->c;
+    msi_clean_multiscale *m = c->multiscale;
+    if (r->by_tiles) return choose_by_tiles(r, best);
+    MSI_TRY(prepare_search(call));
+    if (by_terms(c)) MSI_TRY(search_points(call, &r->points));
     *best = -1;
     for (int s = 0; s < c->spec.n_scale; s++) {
         if (!r->scale[s].active) continue;
@@ -708,7 +809,7 @@ static int convolve_residuals(msi_clean_call *call, int scale, msi_clean_planes 
     *planes = call->residual;
     if (!scale) return MSI_OK;
     *planes = (msi_clean_planes){m->planes, c->n_pixel};
-    if (c->spec.squared_join && !c->spec.search_pol) return convolve_searched(c, scale);
+    if (c->spec.squared_join && !c->spec.search_pol) return convolve_searched(c, scale, m->planes);
     for (int k = 0; k < c->n_plane; k++) {
         if (!msi_clean_plane_has_weight(c, k)) continue;
         MSI_TRY(c->ops->forward(c->e, m->narrow, msi_clean_plane(c, &call->residual, k), 0, MSI_CLEAN_CORNER,
@@ -735,13 +836,33 @@ static int apply_list(msi_clean_call *call, int scale)
     return c->ops->mark(c->e, c->found, scale);
 }
 
+/* Subtract the components that tiles keep from the residual. */
+static int apply_tiles(msi_clean_call *call)
+{
+    msi_clean_tiles *tiles = call->c->multiscale->tiles;
+    for (int s = 0; s < call->c->spec.n_scale; s++)
+        if (msi_clean_tiles_restore(tiles, s)) MSI_TRY(apply_list(call, s));
+    msi_clean_tiles_applied(tiles);
+    return MSI_OK;
+}
+
+/* Keep a list's components in tiles. If they are too many, all are subtracted from the residual, and tiles begin
+ * again. */
+static int keep_list(msi_clean_call *call, int scale)
+{
+    if (msi_clean_tiles_take(call->c->multiscale->tiles, scale)) return MSI_OK;
+    MSI_TRY(apply_list(call, scale));
+    MSI_TRY(apply_tiles(call));
+    return begin_tiles(call);
+}
+
 /* Clean one scale down to `down`, biased. *n is the number of iterations, *end the loop's end. */
 static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int64_t *n)
 {
     msi_clean_call *call = r->call;
     msi_cleaner *c = call->c;
     msi_clean_multiscale *m = c->multiscale;
-    msi_clean_search search = {m->best, NULL};
+    msi_clean_search search = {r->by_tiles ? msi_clean_tiles_key(m->tiles, scale) : m->best, NULL};
     const double threshold = msi_clean_rounded(c, down / m->bias[scale]);
     const msi_clean_range range = {threshold, r->scale[scale].peak.key};
     msi_clean_planes planes;
@@ -756,13 +877,21 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
                            .stop_negative = c->spec.stop_negative,
                            .diverged = DIVERGED * call->peak_first / m->bias[scale]};
     call->scale = scale;
-    MSI_TRY(msi_clean_allow_scale(call, scale, border_of(c, scale), &search.allow));
-    MSI_TRY(convolve_residuals(call, scale, &planes));
-    MSI_TRY(msi_clean_make_list(call, &search, &planes, range, &loop.threshold));
+    if (r->by_tiles) {
+        MSI_TRY(msi_clean_tiles_respond(m->tiles, scale));
+        msi_clean_tiles_refresh(m->tiles, scale, threshold);
+        MSI_TRY(msi_clean_select_list(call, &search, range, &loop.threshold));
+        msi_clean_tiles_load(m->tiles, scale);
+    } else {
+        MSI_TRY(msi_clean_allow_scale(call, scale, border_of(c, scale), &search.allow));
+        MSI_TRY(convolve_residuals(call, scale, &planes));
+        MSI_TRY(msi_clean_make_list(call, &search, &planes, range, &loop.threshold));
+    }
     MSI_TRY(msi_clean_iterate(call, &loop, c->ops->list_loop, &done, n));
     *end = done.end;
     call->report->n_round++;
-    return apply_list(call, scale);
+    r->last = scale;
+    return r->by_tiles ? keep_list(call, scale) : apply_list(call, scale);
 }
 
 /* By power a round may be a single component, after which another pixel may have as high a peak. */
@@ -879,21 +1008,32 @@ static int apply_model(msi_clean_call *call)
     return MSI_OK;
 }
 
+/* Bounds need the Hessians of all scales; factors of local noise are not in them. */
+static int can_use_tiles(const msi_clean_call *call)
+{
+    const msi_clean_multiscale *m = call->c->multiscale;
+    int can = m->tiles && !msi_clean_factor_of(call);
+    for (int s = 0; s < call->c->spec.n_scale; s++) can = can && (!m->used[s] || m->has_hessian[s]);
+    return can;
+}
+
 static int minor(msi_clean_call *call)
 {
     msi_cleaner *c = call->c;
-    rounds r = {.call = call};
+    rounds r = {.call = call, .last = -1, .by_tiles = can_use_tiles(call)};
     msi_clean_end end = MSI_CLEAN_END_BELOW;
     int best;
     for (int k = 0; k < c->n_plane; k++)
         MSI_TRY(c->ops->clear(c->e, c->multiscale->model[k], c->n_wide * c->complex_bytes));
     c->multiscale->has_model = 0;
     MSI_TRY(make_masks(call));
+    if (r.by_tiles) MSI_TRY(begin_tiles(call));
     MSI_TRY(choose_of_all(&r, &best));
     msi_clean_peak peak = reported(c, &r, best);
     if (msi_clean_start(call, &peak)) return MSI_OK;
     call->peak_first = biased(c, &r, best);
     MSI_TRY(run_rounds(&r, &best, &end));
+    if (r.by_tiles) MSI_TRY(apply_tiles(call));
     MSI_TRY(apply_model(call));
     peak = reported(c, &r, best);
     msi_clean_finish(call, end, &peak);

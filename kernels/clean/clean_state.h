@@ -152,13 +152,11 @@ int msi_clean_iterate(msi_clean_call *call, msi_clean_loop *loop,
 /* msi_clean_finish - report the last peak, and the reason for the end of the call. */
 void msi_clean_finish(msi_clean_call *call, msi_clean_end end, const msi_clean_peak *peak);
 
-/*
- * msi_clean_make_list - make the list of a quantity's brightest pixels, and load their values.
- * Given:   planes     whose values are listed
- *          threshold  of the quantity
- *          peak       its peak
- * Returned: *cut     the threshold down to which the list reaches
- */
+/* msi_clean_select_list - make the list of a quantity's brightest pixels, without values. Returned: *cut  the threshold
+ * down to which the list reaches */
+int msi_clean_select_list(msi_clean_call *call, const msi_clean_search *search, msi_clean_range range, double *cut);
+
+/* msi_clean_make_list - the same, and load their values. Given: planes  whose values are listed */
 int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
                         msi_clean_range range, double *cut);
 

@@ -355,12 +355,13 @@ static void test_cells(void **state)
 }
 
 /* tclean's rule, with lists of one pixel: its components one by one, with the masks of its scales, down to the
- * threshold if the limit of iterations allows it. In addition to a wide source and points there is one source in which only a
+ * threshold if the limit of iterations allows it. Images of `more` pixels have many tiles. In addition to a wide source and points there is one source in which only a
  * narrower scale may be found, and one in which points may not be found. */
-static void check_power(int n_channel, int n_pol, int is_masked, double small_scale_bias, double mgain, int n_taylor)
+static void check_power(int n_channel, int n_pol, int is_masked, double small_scale_bias, double mgain, int n_taylor,
+                        int64_t more)
 {
-    clean_problem p = {.nx = 72,
-                       .ny = 70,
+    clean_problem p = {.nx = 72 + more,
+                       .ny = 70 + more,
                        .n_channel = n_channel,
                        .n_pol = n_pol,
                        .weight = {1, 2, 1.5},
@@ -371,12 +372,12 @@ static void check_power(int n_channel, int n_pol, int is_masked, double small_sc
                                           {.x = 60, .y = 0, .sigma = 0, .flux = {1, 1, 1, 1}}};
     clean_problem_make(&p, 300, 12);
     for (int i = 0; i < 3; i++) clean_problem_add(&p, &source[i]);
-    clean_problem_points(&p, 5, 13);
+    clean_problem_points(&p, more ? 30 : 5, 13);
     uint8_t *mask = clean_inner_mask(&p, 0.25, 1);
     for (int64_t x = 25; x < 32; x++) mask[45 * p.nx + x] = 0;
     if (is_masked) p.mask = mask;
     const oracle_rules r = {.gain = 0.1,
-                            .n_iteration = n_taylor > 1 ? 60 : 300,
+                            .n_iteration = more ? 25 : n_taylor > 1 ? 60 : 300,
                             .mgain = mgain,
                             .n_scale = 3,
                             .scale = {0, 8, 16},
@@ -404,12 +405,14 @@ static void check_power(int n_channel, int n_pol, int is_masked, double small_sc
 static void test_power(void **state)
 {
     (void)state;
-    check_power(1, 1, 0, 0, 0.9, 0);
-    check_power(1, 1, 1, 0, 0.99, 0);
-    check_power(1, 1, 1, 0.6, 0.9, 0);
-    check_power(1, 1, 0, -0.5, 0.9, 0);
-    check_power(2, 2, 1, 0, 0.9, 0);
-    check_power(3, 2, 1, 0.3, 0.9, 2);
+    check_power(1, 1, 0, 0, 0.9, 0, 0);
+    check_power(1, 1, 1, 0, 0.99, 0, 0);
+    check_power(1, 1, 1, 0.6, 0.9, 0, 0);
+    check_power(1, 1, 0, -0.5, 0.9, 0, 0);
+    check_power(2, 2, 1, 0, 0.9, 0, 0);
+    check_power(3, 2, 1, 0.3, 0.9, 2, 0);
+    check_power(3, 1, 1, 0.3, 0.9, 2, 0);
+    check_power(3, 1, 0, 0, 0.9, 2, 70);
 }
 
 int main(int argc, char **argv)
