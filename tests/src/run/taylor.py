@@ -266,6 +266,28 @@ def check_joined(s):
     s.must(not os.path.exists(s.path("joined-Q-alpha.fits")), "no alpha of Q")
 
 
+def check_squares(s):
+    """One component of unit gain by the rule of tclean lowers chi^2 of the visibilities, over the sum of weights, by the sum
+    over terms of its models times R_t."""
+    ms, words = s.path("squares.ms"), []
+    for k in range(60):  # a disc of points, over which a wide scale is best
+        r, angle = 5 * np.sqrt(k + 0.5) / np.sqrt(60), 2.4 * k
+        words += ["-source", *place_of(70 + r * np.cos(angle), 50 + r * np.sin(angle)), "0.1Jy", "-0.7"]
+    fresh_copy(s.made("disc.ms", "-telescope", "vla", "-config", "D", "-duration", "1h", "-integration", "10min", "-spw", "1GHz", "125MHz", 8,
+                      "-pol", "XX,YY", "-ra", "30deg", "-dec", "40deg", "-noise", "0.05Jy", *words, "-source", *place_of(30, 90), "0.5Jy", "-1"), ms)
+    for title, scales, wide in (("a point", "0", False), ("a scale", "0,10", True)):
+        done = s.launch("-quiet", "-overwrite", "-size", N, N, "-scale", CELL, "-weight", "natural", "-deconvolver", "mtmfs", "-nterms", 3, "-multiscale",
+                        "-multiscale-scales", scales, "-multiscale-rule", "tclean", "-niter", 1, "-gain", 1, "-threshold", "1e-9", "-accuracy", 1e-6,
+                        "-name", "squares", "-update-model-required", ms)
+        s.must(done.returncode == 0, "%s: cleans%s" % (title, done.stderr[-400:]))
+        model, dirty = ([pixels(s, "squares", "tt%d-%s" % (t, kind))[0] for t in range(3)] for kind in ("model", "dirty"))
+        with table(ms, ack=False) as t:
+            seen, predicted = (t.getcol(name).mean(axis=2) for name in ("DATA", "MODEL_DATA"))
+        fall, wanted = np.mean(np.abs(seen)**2 - np.abs(seen - predicted)**2), sum(np.sum(m * d) for m, d in zip(model, dirty))
+        s.must((np.count_nonzero(model[0]) > 1) == wide, "%s: the component has %d pixels" % (title, np.count_nonzero(model[0])))
+        s.must(abs(fall / wanted - 1) <= 1e-5, "%s: chi^2 falls by %.7g, wanted %.7g" % (title, fall, wanted))
+
+
 def check_bad(s):
     ms = lone_source(s, -0.7)
     line = ("-size", N, N, "-scale", CELL, "-niter", 10, "-threshold", 1, "-name", "bad")
