@@ -633,6 +633,7 @@ static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
             : r->facets ? msi_imaging_facets_image(r, channel, &m->image)
                         : msi_gridder_image(gridder[0], &m->image);
     msi_imaging_report_of_channel(r, channel, &m->report);
+    memset(m->largest_weight, 0, sizeof m->largest_weight);
     for (int i = 0; !m->rc && i < n_part; i++)
         msi_gridder_weights_add(gridder[i], r->n_plane, NULL, m->largest_weight, NULL);
 }
