@@ -51,6 +51,7 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
     msi_density *d;
     MSI_TRY(msi_alloc(&d, 1, sizeof *d, "density weights"));
     d->cells.grid = msi_density_grid_of(geometry, rule);
+    d->cells.is_centred = rule->is_centred;
     d->cells.per_lambda_u = (double)d->cells.grid.nu * geometry->cell_x_rad;
     d->cells.per_lambda_v = (double)d->cells.grid.nv * geometry->cell_y_rad;
     int rc = msi_alloc(&d->sum, d->cells.grid.nv / 2 * d->cells.grid.nu, sizeof *d->sum, "density weights");

@@ -39,6 +39,7 @@ typedef struct msi_weighting {
     double robust;    /* Briggs' R, -2 .. 2 */
     double bandwidth; /* Briggs, without rank_level: the fractional bandwidth of a cube, if the density belongs to one
                          channel; 0: not used */
+    int is_centred; /* cell k of an axis is from k - 1/2 to k + 1/2 cells, as in CASA for channels; 0: from k to k + 1 */
     msi_uv_taper taper;
     msi_vis_weighting vis;
     double most_w_lambda; /* samples with a larger |w| get no weight; 0: no limit */

@@ -8,10 +8,12 @@
 #include "kernels/method/geometry.h"
 #include "kernels/store/density.h"
 
-/* The cells of the half plane that is stored: row 0 is 0 <= v < 1 cell, column nu / 2 is 0 <= u < 1 cell. */
+/* The cells of the half plane that is stored: row 0 is 0 <= v < 1 cell, column nu / 2 is 0 <= u < 1 cell. Centred cells
+ * begin half a cell before; row 0 then has no column below nu / 2. */
 typedef struct msi_density_cells {
     msi_density_grid grid;
     double per_lambda_u, per_lambda_v;
+    int is_centred;
 } msi_density_cells;
 
 typedef struct msi_uv_cell {
@@ -21,7 +23,7 @@ typedef struct msi_uv_cell {
 /*
  * msi_uv_cell_of - find the cell of a sample, u and v in wavelengths; 0 if it lies outside the grid. A sample and its
  * mirror image are equivalent: the one with v > 0, or with u >= 0 on the line v = 0, is used, so that cell k of either
- * axis mirrors onto -1 - k.
+ * axis mirrors onto -1 - k. Centred cells mirror onto -k; of the two in row 0 the one with k >= 0 is used.
  */
 MSI_HD int msi_uv_cell_of(const msi_density_cells *d, double u, double v, msi_uv_cell *cell)
 {
@@ -30,8 +32,13 @@ MSI_HD int msi_uv_cell_of(const msi_density_cells *d, double u, double v, msi_uv
         v = -v;
     }
     const int64_t half_u = d->grid.nu / 2, half_v = d->grid.nv / 2;
-    const double x = u * d->per_lambda_u, y = v * d->per_lambda_v, edge = 1 + 4 * DBL_EPSILON;
+    double x = u * d->per_lambda_u, y = v * d->per_lambda_v;
+    const double edge = 1 + 4 * DBL_EPSILON;
     if (!(fabs(x) <= (double)half_u * edge && y <= (double)half_v * edge)) return 0;
+    if (d->is_centred) {
+        x = (y < 0.5 ? fabs(x) : x) + 0.5;
+        y += 0.5;
+    }
     const int64_t towards_0 = (int64_t)x, column = towards_0 - (x < (double)towards_0), row = (int64_t)y;
     /* The edge of the uv plane belongs to the last cell, as it belongs to the image. */
     cell->column = (column < -half_u ? -half_u : column < half_u ? column : half_u - 1) + half_u;
@@ -99,6 +106,13 @@ MSI_HD double msi_cell_sum(const double *sum, const double *rest, int64_t i)
     return sum[i] > 0 || !rest ? sum[i] : rest[i];
 }
 
+/* msi_cell_times - return how often the samples of a cell are in it: twice in the centred cell at the origin, which is its
+ * own mirror image. */
+MSI_HD int msi_cell_times(const msi_density_cells *d, const msi_uv_cell *cell)
+{
+    return d->is_centred && cell->row == 0 && cell->column == d->grid.nu / 2 ? 2 : 1;
+}
+
 /* msi_bandwidth_factor - compute F, by which Briggs' density is divided; see msi_density_weight. */
 MSI_HD double msi_bandwidth_factor(const msi_weight_factors *f, double u, double v)
 {
@@ -119,7 +133,7 @@ MSI_HD double msi_weight_factor(const msi_weight_factors *f, double u, double v)
         if (f->limited) {
             factor *= f->limited[i];
         } else {
-            const double sum = msi_cell_sum(f->sum, f->rest, i);
+            const double sum = msi_cell_times(&f->cells, &cell) * msi_cell_sum(f->sum, f->rest, i);
             factor *=
                 msi_cell_factor(&f->rule, f->briggs, f->rule.bandwidth > 0 ? sum / msi_bandwidth_factor(f, u, v) : sum);
         }

@@ -421,6 +421,10 @@ static void set_dependent_values(msi_options *o)
 {
     msi_uv_taper *taper = &o->weighting.taper;
     if (o->bandwidth_taper) o->weighting.rank_level = o->mf_weighting = 0;
+    /* tclean has other cells for densities of each channel than for those of all. */
+    o->weighting.is_centred =
+        o->bandwidth_taper || (o->like == MSI_PEER_TCLEAN && !o->mf_weighting &&
+                               (o->channels_out > 1 || o->cube.is_cube) && o->weighting.rank_level < 1);
     if (taper->at_cells || taper->inner_tukey > 0) taper->inner_lambda = o->selection.min_uv_lambda;
     if (taper->at_cells || taper->outer_tukey > 0) taper->outer_lambda = o->selection.max_uv_lambda;
     /* Then the samples of cells within the limits are needed that are themselves outside of them. */

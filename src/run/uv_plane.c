@@ -63,13 +63,17 @@ int msi_uv_weights(const msi_image_geometry *g, const msi_weighting *rule, msi_g
     for (int64_t i = 0; !rc && i < n_gridder; i++) rc = msi_density_add(d, gridder[i]);
     if (!rc) rc = msi_density_sums(d, &grid, &half);
     if (!rc) rc = msi_alloc(weight, grid.nu * grid.nv, sizeof **weight, "weights");
-    /* The density has the half plane v >= 0. Add the mirrored half plane. */
+    /* The density has the half plane v >= 0. Add the mirrored half plane: cell k becomes -1 - k, or -k if cells are
+     * centred. */
+    const int64_t shift = rule->is_centred ? 0 : 1;
     for (int64_t row = 0; !rc && row < grid.nv / 2; row++) {
         double *positive_v = *weight + (grid.nv / 2 + row) * grid.nu,
-               *negative_v = *weight + (grid.nv / 2 - 1 - row) * grid.nu;
+               *negative_v = *weight + (grid.nv / 2 - shift - row) * grid.nu;
         for (int64_t column = 0; column < grid.nu; column++) {
-            positive_v[column] = half[row * grid.nu + column];
-            negative_v[grid.nu - 1 - column] = half[row * grid.nu + column];
+            const int is_own_mirror = rule->is_centred && row == 0 && column == grid.nu / 2;
+            const double sum = half[row * grid.nu + column] * (is_own_mirror ? 2 : 1);
+            if (sum > 0) positive_v[column] = sum;
+            if (sum > 0 && grid.nu - shift - column < grid.nu) negative_v[grid.nu - shift - column] = sum;
         }
     }
     msi_density_free(d);

@@ -222,6 +222,16 @@ class Frame:
         row = np.minimum(np.floor(sign * v * self.cell * size[1]), size[1] // 2 - 1).astype(np.int64) + size[1] // 2
         return column, row, size
 
+    def centred_cells(self, samples):
+        """Indices of the sums of weights of each sample's cell, and the sums: cell k is from k - 1/2 to k + 1/2. A sample counts
+        in its cell and in that of its mirror image."""
+        k = np.rint(samples.stored * self.cell * [self.nx, self.ny]).astype(np.int64)
+        size = 2 * np.abs(k).max() + 1
+        grid = np.zeros((size, size))
+        for sign in (1, -1):
+            np.add.at(grid, (sign * k[:, 1], sign * k[:, 0]), samples.weight)
+        return (k[:, 1], k[:, 0]), grid
+
     def plane(self, samples, weight, padding=1.0, super_weight=1.0):
         """The weights summed on the whole uv grid [v, u]: each sample in its cell, and in the mirror image of it."""
         column, row, (nu, nv) = self.cells(samples, padding, super_weight)

@@ -413,7 +413,7 @@ def check_tapers(s):
 
 def check_bandwidth_taper(s):
     """CASA's briggsbwtaper: in each channel Briggs' density of a cell is divided by F, from the fractional bandwidth of the
-    channels' centres and the distance of the sample from the origin in cells."""
+    channels' centres and the distance of the sample from the origin in cells. Cells are centred on whole numbers."""
     frame = Frame(256, 256, 2 * ASEC, *np.radians(MEERKAT))
     name = s.image(["meerkat"], (256, 256), 2, "-accuracy", 1e-5, "-channels-out", 4, "-weight", "briggsbwtaper", 0.5)
     samples = frame.inside(read(s.ms("meerkat")))
@@ -424,12 +424,26 @@ def check_bandwidth_taper(s):
         part = samples.take(group == i)
         x = bandwidth * np.hypot(*(part.stored.T * frame.cell * 256))
         divisor = np.where(x + 0.5 < 1.5, (4 - x) / (4 - 2 * x), x + 0.5)
-        grid = frame.plane(part, part.weight)
-        column, row, _ = frame.cells(part)
-        s2 = (5 * 10**-0.5)**2 * part.weight.sum() / ((grid**2).sum() / 2)
-        weight = part.weight / (1 + s2 * grid[row, column] / divisor)
+        cell, grid = frame.centred_cells(part)
+        # The mean is over a half plane, in which the samples of the cell at the origin are once.
+        squares = (grid**2).sum() / 2 - grid[0, 0]**2 / 4
+        s2 = (5 * 10**-0.5)**2 * part.weight.sum() / squares
+        weight = part.weight / (1 + s2 * grid[cell] / divisor)
         s.must(divisor.min() < 1.5 < divisor.max(), "channel %d: F from %.3f to %.3f" % (i, divisor.min(), divisor.max()))
         s.held("briggsbwtaper, channel %d" % i, "%s-%04d-dirty.fits" % (name, i), frame, part, 1e-5, weight)
+    # tclean has these cells for other densities of channels too.
+    name = s.image(["meerkat"], (256, 256), 2, "-accuracy", 1e-5, "-channels-out", 4, "-weight", "uniform", "-like", "tclean",
+                   "-stokes-weight", "smaller", "-save-weights")
+    for i in range(4):
+        part = samples.take(group == i)
+        cell, grid = frame.centred_cells(part)
+        s.held("uniform as tclean's channels, %d" % i, "%s-%04d-dirty.fits" % (name, i), frame, part, 1e-5, part.weight / grid[cell])
+        sums = load("%s-%04d-weights.fits" % (name, i))[0]
+        filled = np.zeros(sums.shape, bool)
+        for sign in (1, -1):
+            filled[128 + sign * cell[0], 128 + sign * cell[1]] = True
+        s.must(((sums > 0) == filled).all() and np.abs(sums[filled] - 1).max() < 1e-6,
+               "uniform as tclean's channels, %d: %d cells in the file, all with the sum 1" % (i, filled.sum()))
 
 
 def ones(s, title, plane, name):
