@@ -39,7 +39,7 @@ enum { MOST_IDLE = 3, MOST_BACK = 4 };
 /* Return 1 if cleaning ends at the group's threshold, 0 if the threshold comes from -auto-mask. */
 static int clean_is_final(const msi_clean_group *g, const msi_clean_options *o)
 {
-    return g->in_mask || !(o->auto_mask > 0);
+    return g->in_mask || !msi_clean_options_makes_mask(o);
 }
 
 static int go_back(msi_clean_group *g)
@@ -86,7 +86,7 @@ static void enter_mask(msi_clean_group *g)
 /* Return 1 if the next cycle must search outside the mask of -auto-mask too. */
 static int is_mask_forced(const msi_clean_group *g, const msi_clean_options *o)
 {
-    return o->auto_mask > 0 && !g->in_mask && g->n_major < o->force_mask_rounds;
+    return msi_clean_options_makes_mask(o) && !g->in_mask && g->n_major < o->force_mask_rounds;
 }
 
 /* Return 1 if -nmiter or -auto-mask-nmiter allows no more cycle. */
@@ -322,8 +322,10 @@ static int measure_noise(const cycles *k, msi_clean_group *g)
 static void set_threshold(const cycles *k, msi_clean_group *g)
 {
     const msi_clean_options *o = k->options;
-    const double sigmas = clean_is_final(g, o) ? o->auto_threshold : o->auto_mask;
+    const int is_final = clean_is_final(g, o);
+    const double sigmas = is_final ? o->auto_threshold : o->auto_mask;
     g->threshold = fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, sigmas) * g->noise);
+    if (!is_final) g->threshold = fmax(g->threshold, o->auto_mask_jy);
 }
 
 /* Return the threshold at which cleaning ends, for the present noise. */

@@ -1012,7 +1012,7 @@ static int start_update(msi_imaging_run *r, void (*forked)(void))
                                               .n_ms = o->n_ms,
                                               .selection = o->selection,
                                               .name = o->name,
-                                              .column = "MODEL_DATA",
+                                              .column = o->model_column,
                                               .op = MSI_MS_WRITE_REPLACE,
                                               .interpolation = MSI_MODEL_NEAREST,
                                               .drop_old = o->drop_old,

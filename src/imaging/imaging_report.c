@@ -102,8 +102,8 @@ void msi_imaging_report_subject(const msi_imaging_run *run)
         strcat(pols, i ? " " : "");
         strcat(pols, msi_pol_name(o->pol[i]));
     }
-    snprintf(data, sizeof data, "%s%s, imaged in %s", msi_ms_reader_data_column(run->reader),
-             run->options->subtract_model ? " minus MODEL_DATA" : "", pols);
+    snprintf(data, sizeof data, "%.48s%s%.48s, imaged in %s", msi_ms_reader_data_column(run->reader),
+             o->subtract_model ? " minus " : "", o->subtract_model ? o->model_column : "", pols);
     msi_set_report(run->reader, o->ms_paths, o->n_ms, o->selection.data_column, data);
     char pixel[MSI_FORMAT_SIZE], field[MSI_FORMAT_SIZE], centre[MSI_FORMAT_SIZE], given[MSI_FORMAT_SIZE] = "";
     if (o->bare_scale) snprintf(given, sizeof given, " (%.4g deg)", g->cell_x_rad * 180 / MSI_PI);
@@ -115,9 +115,10 @@ void msi_imaging_report_subject(const msi_imaging_run *run)
     report_resolution(run);
     if (msi_clean_options_writes_model(o))
         msi_set_report_line("writes",
-                            "MODEL_DATA of the set%s is replaced after the images, because of %s; "
+                            "%s of the set%s is replaced after the images, because of %s; "
                             "-no-update-model-required keeps it",
-                            o->n_ms == 1 ? "" : "s", o->clean.update_model ? "-update-model-required" : "-mgain");
+                            o->model_column, o->n_ms == 1 ? "" : "s",
+                            o->clean.update_model ? "-update-model-required" : "-mgain");
 }
 
 /* ---- The plan ---- */

@@ -292,11 +292,17 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
                             c->skip_final,
                             c->n_taylor};
     options = msi_hash(options, more, (int64_t)sizeof more);
-    const double tapers[] = {
-        o->weighting.taper.minor_rad,        o->weighting.taper.pa_rad,      o->weighting.taper.inner_tukey,
-        o->weighting.taper.outer_tukey,      o->weighting.taper.edge_lambda, o->weighting.taper.edge_tukey,
-        (double)o->weighting.taper.at_cells, (double)o->weighting.vis,       o->most_w_percent,
-        (double)o->bandwidth_taper};
+    const double tapers[] = {o->weighting.taper.minor_rad,
+                             o->weighting.taper.pa_rad,
+                             o->weighting.taper.inner_tukey,
+                             o->weighting.taper.outer_tukey,
+                             o->weighting.taper.edge_lambda,
+                             o->weighting.taper.edge_tukey,
+                             (double)o->weighting.taper.at_cells,
+                             (double)o->weighting.vis,
+                             o->most_w_percent,
+                             (double)o->bandwidth_taper,
+                             c->auto_mask_jy};
     options = msi_hash(options, tapers, (int64_t)sizeof tapers);
     const double centre[] = {o->shift_set ? r->ra_rad : 0, o->shift_set ? r->dec_rad : 0, o->shift_set};
     options = msi_hash(options, centre, (int64_t)sizeof centre);

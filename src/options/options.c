@@ -440,13 +440,13 @@ static void set_dependent_values(msi_options *o)
     if (!(o->accuracy > 0)) o->accuracy = o->clean.niter ? 1e-5 : msi_gridder_choice_accuracy(o->gridder);
     /* The default, field 0, would contradict fields selected by an expression. */
     if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;
-    if (o->subtract_model) o->selection.model_column = "MODEL_DATA";
     if (o->cube.is_cube) o->selection.spectral_frame = o->cube.grid.frame;
     if (!o->n_threads) o->n_threads = msi_cpu_count();
     msi_options_limit_memory(o);
     o->clean.mask.grow_iterations = (int)o->clean.grow_iterations;
     if (o->clean.save_sources) o->clean.shape = MSI_CLEAN_GAUSSIAN;
     if (o->predict_op == MSI_MS_WRITE_REPLACE && !o->model_column) o->model_column = "MODEL_DATA";
+    if (o->subtract_model) o->selection.model_column = o->model_column;
 }
 
 static int is_plain(const char *word)

@@ -33,8 +33,8 @@ typedef struct msi_clean_options {
     int64_t force_mask_rounds; /* major cycles that do not enter that mask */
     int skip_final;            /* make no residual after the last minor iterations */
     double gain, mgain;
-    double threshold_jy;              /* 0: none */
-    double auto_threshold, auto_mask; /* in sigma; 0: none */
+    double threshold_jy, auto_mask_jy; /* 0: none */
+    double auto_threshold, auto_mask;  /* in sigma; 0: none */
     int no_negative, stop_negative;
     double border_percent; /* percentage of the image's width and height, on each side */
     int64_t psf_grid[2];   /* cells of the image, across and up, each with a separate PSF; 0: one */
@@ -297,6 +297,12 @@ int msi_options_check_paths(const msi_options *options);
 /* msi_options_read_aterms - find out whether the configuration of a-terms names the beam. If the stations of the sets have
  * separate beams, -grid-with-beam and -predict -pb become an a-term. Returns: 0, MSI_EINPUT, MSI_EUSAGE, MSI_ENOMEM */
 int msi_options_read_aterms(msi_options *options);
+
+/* msi_clean_options_makes_mask - return 1 if components are found first, and then cleaned within the mask that they make. */
+static inline int msi_clean_options_makes_mask(const msi_clean_options *options)
+{
+    return options->auto_mask > 0 || options->auto_mask_jy > 0;
+}
 
 /*
  * msi_clean_options_mask - find the mask that is given.

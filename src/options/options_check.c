@@ -219,15 +219,16 @@ static int check_sources(const msi_options *o)
 static int check_subtract_model(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
+    const char *model = o->model_column ? o->model_column : "MODEL_DATA";
     if (!o->subtract_model) return MSI_OK;
-    if (o->selection.data_column && strcmp(o->selection.data_column, "MODEL_DATA") == 0)
+    if (o->selection.data_column && strcmp(o->selection.data_column, model) == 0)
         return msi_error_set(MSI_EUSAGE,
                              "-subtract-model: it would subtract -data-column %s from itself; leave one of them out",
                              o->selection.data_column);
     if (c->continues)
         return msi_error_set(MSI_EUSAGE, "-subtract-model: -continue also subtracts a model; leave one of them out");
     if (c->niter && c->update_model && !c->keep_model)
-        return msi_error_set(MSI_EUSAGE, "-update-model-required: it would replace the MODEL_DATA that -subtract-model "
+        return msi_error_set(MSI_EUSAGE, "-update-model-required: it would replace the column that -subtract-model "
                                          "subtracts; leave one of them out");
     return MSI_OK;
 }
@@ -263,11 +264,12 @@ static int check_masks(const msi_clean_options *c)
 {
     const char *first;
     const int is_given = msi_clean_options_mask(c, &first) != NULL;
-    if (c->multithresh && (c->auto_mask > 0 || is_given || c->has_horizon))
+    if (c->multithresh && (msi_clean_options_makes_mask(c) || is_given || c->has_horizon))
         return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it makes the mask; leave -%s out",
-                             is_given         ? first
-                             : c->has_horizon ? "horizon-mask"
-                                              : "auto-mask");
+                             is_given           ? first
+                             : c->has_horizon   ? "horizon-mask"
+                             : c->auto_mask > 0 ? "auto-mask"
+                                                : "abs-auto-mask");
     if (c->scale_mask && !c->multiscale)
         return msi_error_set(MSI_EUSAGE, "-multiscale-fits-mask: it needs -multiscale; without scales give -fits-mask");
     for (int i = 0; i < N_MASK; i++)
@@ -298,7 +300,11 @@ static int clean_options_check(const msi_options *o)
                              "-auto-mask %g: it must not be smaller than -auto-threshold %g, to which the mask "
                              "is cleaned",
                              c->auto_mask, c->auto_threshold);
-    if (c->force_mask_rounds && !(c->auto_mask > 0))
+    if (c->auto_mask_jy > 0 && c->threshold_jy > c->auto_mask_jy)
+        return msi_error_set(
+            MSI_EUSAGE, "-abs-auto-mask %g: it must not be smaller than -threshold %g, to which the mask is cleaned",
+            c->auto_mask_jy, c->threshold_jy);
+    if (c->force_mask_rounds && !msi_clean_options_makes_mask(c))
         return msi_error_set(MSI_EUSAGE, "-force-mask-rounds: it needs -auto-mask, whose mask it builds");
     if (c->multithresh && (c->join_channels || c->join_pols))
         return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it cannot be used with joined images; leave it or -%s out",

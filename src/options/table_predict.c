@@ -14,11 +14,12 @@ static const msi_option rows[] = {
      AT(predict),
      .high = 1},
     {.name = "model-column",
-     .use = MSI_USE_PREDICT,
      .arguments = "NAME",
      .fallback_words = "MODEL_DATA",
-     .help = "Column for the predicted visibilities, which replace its contents; it is made if missing. DATA, a "
-             "CORRECTED_DATA not written by msimage, and columns that are not for visibilities are refused.",
+     .help =
+         "Column for the predicted visibilities, which replace its contents; it is made if missing. DATA, a "
+         "CORRECTED_DATA not written by msimage, and columns that are not for visibilities are refused. Imaging uses "
+         "it where it would use MODEL_DATA.",
      .read = msi_read_text,
      AT(model_column)},
     {.name = "predict-op",

@@ -103,7 +103,6 @@ const msi_wsclean_option msi_wsclean_table[] = {
 
     /* Deconvolution. */
     MAPPED("abs-threshold", 1, "threshold"),
-    REFUSED("abs-auto-mask", 1, "the threshold of the mask is relative to the noise; use -auto-mask SIGMA"),
     ACCEPTED("mgain-boosting", 1, MAJOR_PATH),
     ACCEPTED("major-iteration-mode", 1, MAJOR_PATH),
     ACCEPTED("multiscale-convolution-padding", 1, "images are padded by the reach of their scales"),

@@ -39,7 +39,7 @@ typedef struct job {
 /* Time for a process to end by itself. It may have to remove a column. */
 static const int64_t END_MS = 3600000;
 
-static const char HINT[] = "use -no-update-model-required to run without writing MODEL_DATA";
+static const char HINT[] = "use -no-update-model-required to run without writing a model";
 
 /* Refuse columns that an earlier run left incomplete with another selection. */
 static int check_marks(const msi_ms_writer *writer, const msi_predict_request *q, const char *selection)
@@ -75,13 +75,13 @@ static int check_columns(const msi_model_update_spec *spec)
 static int check_writable(const msi_model_update_spec *spec)
 {
     const msi_predict_request *q = &spec->predict;
-    MSI_TRY(msi_open_sets_have_columns(q->options,
-                                       "it has no MODEL_DATA to write; use -no-update-model-required to run without"));
+    MSI_TRY(msi_open_sets_have_columns(
+        q->options, "it has no column to write a model to; use -no-update-model-required to run without"));
     /* A missing set is reported when the sets are opened. */
     if (!msi_ms_paths_exist(q->ms_paths, q->n_ms)) return MSI_OK;
     for (int i = 0; i < q->n_ms; i++)
         if (access(q->ms_paths[i], W_OK) != 0)
-            return msi_error_set(MSI_EOUTPUT, "%s: cannot write MODEL_DATA: %s; %s", q->ms_paths[i], strerror(errno),
+            return msi_error_set(MSI_EOUTPUT, "%s: cannot write %s: %s; %s", q->ms_paths[i], q->column, strerror(errno),
                                  HINT);
     return check_columns(spec);
 }
@@ -123,11 +123,10 @@ static int check_models(const msi_model_update_spec *spec, int64_t interval)
     if (rc) return rc;
     for (int64_t i = 0; !rc && i < names.n; i++)
         if (names.list[i].number != MSI_MODEL_MFS && !is_of_run(&names.list[i], spec))
-            rc =
-                msi_error_set(MSI_EINPUT,
-                              "%s: this model of another run would be predicted into MODEL_DATA too; move it away, use "
-                              "another -name, or use -no-update-model-required",
-                              names.list[i].path);
+            rc = msi_error_set(MSI_EINPUT,
+                               "%s: this model of another run would be predicted into %s too; move it away, use "
+                               "another -name, or use -no-update-model-required",
+                               names.list[i].path, spec->predict.column);
     msi_model_names_free(&names);
     return rc;
 }
@@ -181,7 +180,7 @@ static int predict_apart(const msi_child *self, job *j)
                                  .work = predict_rows,
                                  .of = j,
                                  .what = "the prediction process",
-                                 .path = "MODEL_DATA"};
+                                 .path = j->update->spec.predict.column};
     msi_child *child;
     MSI_TRY(msi_child_start(&child, &spec));
     const int status = await_prediction(child, self);
@@ -217,7 +216,7 @@ int msi_model_update_start(msi_model_update **out, const msi_model_update_spec *
                                     .work = serve_update,
                                     .of = u,
                                     .what = "the prediction process",
-                                    .path = "MODEL_DATA",
+                                    .path = spec->predict.column,
                                     .shared_bytes = spec->intervals_out * (int64_t)sizeof(msi_model_interval)};
     const int status = msi_child_start(&u->child, &process);
     if (status)

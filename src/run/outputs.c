@@ -137,7 +137,7 @@ static int n_term(const msi_outputs *o)
 
 int msi_outputs_has_mask(const msi_options *o)
 {
-    return o->clean.niter && (o->clean.multithresh || o->clean.auto_mask > 0);
+    return o->clean.niter && (o->clean.multithresh || msi_clean_options_makes_mask(&o->clean));
 }
 
 /* Return the plane of Stokes I; -1: none. */

@@ -469,6 +469,8 @@ static void test_refused_cleaning(void **state)
     msi_options_free(&o);
     refused_value("-niter 9 -threshold 1K", "-threshold 1K:", "mJy");
     refused_value("-niter 9 -threshold -1mJy", "-threshold -1mJy:", "from 0");
+    refused_value("-niter 9 -abs-auto-mask 1mJy -threshold 2mJy",
+                  "-abs-auto-mask 0.001:", "smaller than -threshold 0.002");
     refused_value("-niter 9 -auto-mask 3 -auto-threshold 5", "-auto-mask 3:", "smaller than -auto-threshold 5");
     refused_value("-spectral-correction 150e6 0,-0.7", "-spectral-correction 0,-0.7:", "a flux above 0");
     refused_value("-spectral-correction 150e6 1,x", "-spectral-correction 1,x:", "a spectral index");
@@ -802,8 +804,8 @@ static void test_predict_refused(void **state)
         snprintf(begin, sizeof begin, "%.*s:", (int)strcspn(imaging[i], " "), imaging[i]);
         refused_predict(imaging[i], begin, "cannot be used with -predict");
     }
-    static const char *const predict[] = {"-model-column X", "-predict-op replace", "-output-column X",
-                                          "-model-interpolation nearest", "-force"};
+    static const char *const predict[] = {"-predict-op replace", "-output-column X", "-model-interpolation nearest",
+                                          "-force"};
     for (size_t i = 0; i < sizeof predict / sizeof *predict; i++) {
         char begin[40];
         snprintf(begin, sizeof begin, "%.*s:", (int)strcspn(predict[i], " "), predict[i]);

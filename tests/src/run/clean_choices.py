@@ -337,6 +337,23 @@ def check_mask_cycles(s):
     s.must(forced[0] >= plain[0], "-force-mask-rounds: %d cycles before the mask, %d without" % (forced[0], plain[0]))
 
 
+def check_absolute_mask(s):
+    """-abs-auto-mask makes the mask down to a flux; with -auto-mask the higher of the two counts."""
+    flux = 0.1
+    for options, at_flux in ((["-abs-auto-mask", "%gmJy" % (1e3 * flux)], True), (["-abs-auto-mask", "%gJy" % flux, "-auto-mask", 1], True),
+                             (["-abs-auto-mask", "1uJy", "-auto-mask", 20], False)):
+        name = s.path("choice%d" % next(s.number))
+        log = run(s.msimage, "-j", 2, "-backend", "cpu", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-niter", 5000, "-mgain", 0.5,
+                  "-auto-threshold", 0.5, "-no-update-model-required", "-name", name, *options, s.ms()).stderr.decode()
+        before = sum(line.startswith("cycle ") and "in the mask" not in line for line in log.splitlines())
+        with open(name + "-clean.csv", encoding="utf-8") as f:
+            rows = list(csv.DictReader(f))
+        peak = [abs(float(row["peak"])) for row in rows if int(row["major"]) in (before - 1, before)]
+        limit = flux if at_flux else 20 * float(next(row["noise"] for row in rows if int(row["major"]) == before))
+        s.must(before > 1 and peak[0] > limit and peak[-1] < 1.2 * limit and load(name + "-mask.fits")[0].any(),
+               "%s: %d cycles before the mask, peaks %.3f and %.3f, limit %.3f" % (" ".join(map(str, options)), before, peak[0], peak[-1], limit))
+
+
 def check_skipped_residual(s):
     """-skip-final-iteration: the model is that of a run with as many cycles; the residual is the one of the cycle before minus
     the PSF times the last components; without it, it is exact. Means of channels keep exact residuals."""

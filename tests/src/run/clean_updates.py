@@ -82,6 +82,17 @@ def check_update(s):
         run(s.msimage, "-quiet", "-predict", "-name", s.path("update"), "-accuracy", 1e-5, ms)
         with table(ms, ack=False) as t:
             s.must((t.getcol("MODEL_DATA") == got).all() and np.abs(got).max() > 0.5, "%s: MODEL_DATA" % options[0])
+    # Another column, which is then subtracted.
+    run(s.msimage, "-quiet", *words, "-update-model-required", "-model-column", "OTHER", "-name", s.path("update"), "-overwrite", ms)
+    with table(ms, ack=False) as t:
+        s.must((t.getcol("OTHER") == got).all() and (t.getcol("MODEL_DATA") == got).all(), "-model-column OTHER")
+    with table(ms, readonly=False, ack=False) as t:
+        t.putcol("OTHER", 2 * got)
+        t.addcols({"name": "LESS", "desc": {**t.getcoldesc("DATA"), "dataManagerGroup": "LESS", "dataManagerType": ""}})
+        t.putcol("LESS", t.getcol("DATA") - 2 * got)
+    for name, options in (("less", ["-data-column", "LESS"]), ("minus", ["-data-column", "DATA", "-subtract-model", "-model-column", "OTHER"])):
+        run(s.msimage, "-quiet", *words[:5], *options, "-name", s.path(name), ms)
+    same_images(s, "-subtract-model -model-column", s.path("less"), s.path("minus"), ["-dirty.fits"])
     before = files(ms)
     for title, name in (("a channel image", "-0000"), ("another polarisation", "-Q"), ("a later channel", "-0002")):
         other = s.path("stale%d" % next(s.number))
