@@ -377,6 +377,8 @@ static int split(reading *r, char *text, const char *between)
 
 /* ---- DS9's commands ---- */
 
+static const char UNKNOWN_FRAME[] = "unknown frame (use fk5, icrs, j2000, image or physical):";
+
 /* Set the frame of a name of DS9. Returns: 1; 0 if the word is no frame; MSI_EINPUT */
 static int set_frame(reading *r, const char *word)
 {
@@ -389,8 +391,7 @@ static int set_frame(reading *r, const char *word)
         return 1;
     }
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (strcasecmp(word, other[i]) == 0)
-            return line_error(r, "unknown frame (use fk5, icrs, j2000, image or physical):", word);
+        if (strcasecmp(word, other[i]) == 0) return line_error(r, UNKNOWN_FRAME, word);
     return 0;
 }
 
@@ -409,6 +410,7 @@ static int read_ds9_command(reading *r, char *text)
     if (rc < 0) return rc;
     /* A frame may precede a shape on the same line. */
     if (rc) return after ? read_ds9_command(r, end + 1) : MSI_OK;
+    if (!after) return line_error(r, UNKNOWN_FRAME, text);
     char *arguments = after ? end + 1 : end;
     arguments[strcspn(arguments, ")|")] = 0;
     MSI_TRY(split(r, arguments, " \t,("));

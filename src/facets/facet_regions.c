@@ -250,7 +250,9 @@ static int read_line(reading *r, char *line)
         if (!n && !*line) break;
         if (n == 6 && strncasecmp(line, "global", n) == 0) return MSI_OK;
         const int frame = frame_of(line, n);
-        if (frame < 0) return line_error(r, "unknown frame (use fk5, icrs or j2000):", line);
+        /* A word without numbers is a frame. */
+        if (frame < 0 || (frame == 0 && !strchr(line, '(')))
+            return line_error(r, "unknown frame (use fk5, icrs or j2000):", line);
         if (frame > 0) {
             line += n;
         } else if (n == 7 && strncasecmp(line, "polygon", n) == 0) {

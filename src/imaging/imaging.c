@@ -260,6 +260,17 @@ static int plan_faster_tiles(msi_imaging_run *r, const msi_gridder_spec *spec, m
     return rc == MSI_ENOMEM || rc == MSI_ERANGE ? MSI_OK : rc;
 }
 
+/* An inner taper that no baseline is beyond was probably given in another unit. Given: longest  in wavelengths; 0: not
+ * known */
+static int check_taper_within(const msi_uv_taper *t, double longest)
+{
+    if (!(t->inner_tukey > 0) || !(longest > 0) || t->inner_lambda + t->inner_tukey <= longest) return MSI_OK;
+    return msi_error_set(MSI_EINPUT,
+                         "-taper-inner-tukey %g: it ends at %g wavelengths, beyond the longest baseline of %.6g; give "
+                         "less",
+                         t->inner_tukey, t->inner_lambda + t->inner_tukey, longest);
+}
+
 /* Plan for the CPU if the GPU has less memory than the plan needs at least.
  * Given:              spec, need  of the plan
  * Given and returned: *rc  result of the plan
@@ -303,6 +314,7 @@ static int make_plan(msi_imaging_run *r)
     spec.longest_lambda = need.scan.w_max_lambda;
     if (o->dry_run && !r->ranks->rank) {
         MSI_TRY(msi_imaging_scan_read(&need.scan, r->reader, &o->geometry, r->ra_rad, r->dec_rad));
+        MSI_TRY(check_taper_within(&o->weighting.taper, need.scan.longest_lambda));
         /* The plan depends on the free device memory. A run does not wait for the GPU here, but after reading. */
         msi_backend_await(r->gpus.device, r->gpus.n);
     }
@@ -434,23 +446,17 @@ int msi_imaging_plan_gridders(msi_imaging_run *r)
 
 /* ---- Weigh ---- */
 
-/* An inner taper that no baseline is beyond was probably given in another unit. */
 static int check_inner_taper(const msi_imaging_run *r)
 {
-    const msi_uv_taper *t = &r->options->weighting.taper;
     double longest = 0;
-    if (!(t->inner_tukey > 0)) return MSI_OK;
+    if (!(r->options->weighting.taper.inner_tukey > 0)) return MSI_OK;
     for (int64_t c = 0; c < r->options->channels_out; c++) {
         msi_gridder_report report;
         msi_imaging_report_of_channel(r, c, &report);
         longest = fmax(longest, report.longest_lambda);
     }
     MSI_TRY(msi_ranks_largest(r->ranks, &longest, 1));
-    if (!(longest > 0) || t->inner_lambda + t->inner_tukey <= longest) return MSI_OK;
-    return msi_error_set(MSI_EINPUT,
-                         "-taper-inner-tukey %g: it ends at %g wavelengths, beyond the longest baseline of %.6g; give "
-                         "less",
-                         t->inner_tukey, t->inner_lambda + t->inner_tukey, longest);
+    return check_taper_within(&r->options->weighting.taper, longest);
 }
 
 /* Return the distance of the centres of the first and the last channel over their mean, as in CASA. */

@@ -35,6 +35,7 @@ void msi_imaging_scan_bound(msi_imaging_scan *scan, const msi_ms_reader *reader)
 
 static void scan_row(msi_imaging_scan *scan, const msi_ms_block *b, const msi_image_geometry *g, const double uvw_m[3])
 {
+    const double length_m = sqrt(uvw_m[0] * uvw_m[0] + uvw_m[1] * uvw_m[1] + uvw_m[2] * uvw_m[2]);
     for (int32_t c = 0; c < b->n_chan; c++) {
         const double f = b->freq_hz[c] / MSI_SPEED_OF_LIGHT;
         if (fabs(uvw_m[0] * f * g->cell_x_rad) > 0.5 || fabs(uvw_m[1] * f * g->cell_y_rad) > 0.5) {
@@ -42,6 +43,7 @@ static void scan_row(msi_imaging_scan *scan, const msi_ms_block *b, const msi_im
             continue;
         }
         scan->n_sample++;
+        scan->longest_lambda = fmax(scan->longest_lambda, length_m * f);
         scan->w_min_lambda = fmin(scan->w_min_lambda, fabs(uvw_m[2]) * f);
         scan->w_max_lambda = fmax(scan->w_max_lambda, fabs(uvw_m[2]) * f);
     }

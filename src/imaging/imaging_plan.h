@@ -14,6 +14,7 @@ typedef struct msi_imaging_scan {
     int64_t n_row, n_sample;
     int64_t n_outside;                 /* samples outside the uv plane of the image; 0 in a bound */
     double w_min_lambda, w_max_lambda; /* range of |w| */
+    double longest_lambda;             /* largest length of (u, v, w); 0 in a bound */
 } msi_imaging_scan;
 
 /* The input of a plan. */

@@ -190,6 +190,7 @@ def check_regions(s):
     for title, text, words in (
             ("an unknown shape", "fk5\nvector(1,2,3,4)", ["line 2", "unknown shape", "vector"]),
             ("an unknown frame", "galactic\ncircle(1,2,3)", ["line 1", "unknown frame", "galactic"]),
+            ("a misspelt frame", "gallactic\ncircle(1,2,3)", ["line 1", "unknown frame", "gallactic"]),
             ("an unknown CASA shape", "#CRTF\nsymbol[[1pix, 2pix], o]", ["line 2", "unknown shape", "symbol"]),
             ("an unknown CASA frame", "#CRTF\ncircle[[1deg, 2deg], 1deg], coord=B1950", ["line 2", "unknown frame", "B1950"]),
             ("too few numbers", "image\n\ncircle(1,2)", ["line 3", "has 2 numbers, expected 3"]),

@@ -879,6 +879,7 @@ def check_refusals(s):
                                                          "polygon(10,10,11,10,11,11)\n".replace("10", "80")))
     region("two vertices", "three vertices", text("fk5\npolygon(60,44,61,44)\n"))
     region("pixels", "frame", text("image\npolygon(1,1,2,1,2,2)\n"))
+    region("a misspelt frame", "line 1.*unknown frame.*fk6", text("fk6\npolygon(60,44,61,44,61,45)\n"))
     region("a circle", "unknown shape", text("fk5\ncircle(60,44,1)\n"))
     region("nothing", "no polygon", text("fk5\n"))
     region("no file", "No such file", s.path("none.reg"))

@@ -406,9 +406,10 @@ def check_tapers(s):
     name = s.path("beyond")
     for options, code, words in ((["-taper-inner-tukey", 1e7], 3, "beyond the longest baseline"),
                                  (["-taper-edge", 1e7], 2, "the whole uv plane"), (["-taper-tukey", 10], 2, "-maxuv-l")):
-        text = run(s.msimage, "-quiet", "-size", 250, 200, "-scale", "5asec", "-name", name, *options, path,
-                   code=code).stderr.decode()
-        s.must(words in text, "%s: %s" % (options, text.strip()))
+        for dry in ((), ("-dry-run",)):
+            text = run(s.msimage, "-quiet", "-size", 250, 200, "-scale", "5asec", "-name", name, *options, *dry, path,
+                       code=code).stderr.decode()
+            s.must(words in text and text.count("\n") == 1, "%s: %s" % ([*options, *dry], text.strip()))
 
 
 def check_bandwidth_taper(s):
