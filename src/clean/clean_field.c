@@ -436,6 +436,7 @@ int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder
                 (spec->options->save_sources ? msi_clean_sources_bytes() : 0),
         .device = n_cleaner * (each.device + more.device) + restore_device + (on_gpu ? planes + psfs : 0),
         .least_device = on_gpu ? n_cleaner * least.least_device + planes : 0,
+        .restoring_device = restore_device,
         .psfs = each.temporary + (on_gpu ? 0 : psfs),
         .measuring = more.temporary + each.temporary,
         .restoring = restore_host};

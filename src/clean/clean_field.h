@@ -174,11 +174,12 @@ msi_clean_group *msi_clean_field_group(const msi_clean_field *field, int pol);
 /* Memory of a field and its cleaners. Only `host` is needed while gridders work. */
 typedef struct msi_clean_field_bytes {
     int64_t host, device;
-    int64_t least_device; /* part of device: planes and cleaners */
-    int64_t psfs;      /* in addition while cleaners are made */
-    int64_t measuring; /* in addition while masks and noise are measured */
-    int64_t restoring; /* in addition while images are restored */
-    int64_t paged;     /* in files after msi_memory_page_to; not in the others */
+    int64_t least_device;     /* part of device: planes and cleaners */
+    int64_t restoring_device; /* part of device that is needed only while images are restored */
+    int64_t psfs;             /* in addition while cleaners are made */
+    int64_t measuring;        /* in addition while masks and noise are measured */
+    int64_t restoring;        /* in addition while images are restored */
+    int64_t paged;            /* in files after msi_memory_page_to; not in the others */
 } msi_clean_field_bytes;
 
 /*

@@ -286,6 +286,11 @@ int msi_clean_samples_refine(msi_clean_samples *s, int64_t channel, double accur
     return refine_channel(s, &q);
 }
 
+void msi_clean_samples_drop_plans(msi_clean_samples *s, int64_t first, int64_t n)
+{
+    for (int64_t i = first * s->n_part; i < (first + n) * s->n_part; i++) msi_gridder_reset(s->gridder[i]);
+}
+
 int msi_clean_samples_release(msi_clean_samples *s, int64_t channel)
 {
     request q = {.kind = RELEASE, .channel = channel};

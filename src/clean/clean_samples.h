@@ -81,6 +81,10 @@ int msi_clean_samples_source_psf(msi_clean_samples *samples, int64_t channel, in
  */
 int msi_clean_samples_refine(msi_clean_samples *samples, int64_t channel, double accuracy);
 
+/* msi_clean_samples_drop_plans - free the plans of n channels from the first, with their grids and sorted samples, after
+ * the last residual: restoring needs memory, too. Other ranks keep theirs. */
+void msi_clean_samples_drop_plans(msi_clean_samples *samples, int64_t first, int64_t n);
+
 /* msi_clean_samples_release - free the gridder of an output channel on all ranks; called by rank 0. Returns: 0, or the
  * code of a rank that failed */
 int msi_clean_samples_release(msi_clean_samples *samples, int64_t channel);

@@ -458,6 +458,8 @@ static int clean_field(msi_cleaning *k)
     at[3] = msi_wall_s();
     msi_clean_report_end(label, &k->field);
     warn_of_accuracy(k);
+    msi_clean_samples_drop_plans(k->samples, k->first,
+                                 k->samples->n_term ? k->samples->n_channel : k->field.spec.n_channel);
     for (int p = 0; p < k->field.spec.n_pol; p++)
         k->clean[p] = msi_cleaning_cards(k, msi_clean_field_group(&k->field, p));
     MSI_TRY(msi_cleaning_put_cleaned(k));

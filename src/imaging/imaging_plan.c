@@ -200,6 +200,8 @@ static int64_t term_bytes(const msi_imaging_need *need, msi_precision precision)
     return n_pixel * (n_image * bytes + (n_image && o->pb.correct ? (n_image + 3) * of_float : 0));
 }
 
+static const int64_t WORKED_PIXELS = 8192 * 8192;
+
 /*
  * Plan cleaning: planes and cleaners of a field, on the backend that does the work. Gridders work next to the field and
  * to the means of dirty images and PSFs. When they do not, PSFs become those of cleaners, noise is measured, or images
@@ -239,6 +241,8 @@ static int plan_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need, i
     plan->paged_bytes = is_paged ? bytes.paged + kept + means + last_means + images : 0;
     plan->device_bytes += bytes.device;
     plan->least_device_bytes = bytes.least_device;
+    /* For smaller images cuFFT may need no work area. */
+    plan->restoring_device_bytes = msi_image_n_pixel(&o->geometry) < WORKED_PIXELS ? 0 : bytes.restoring_device;
     return MSI_OK;
 }
 
@@ -261,13 +265,13 @@ static void count_checkpoint(msi_imaging_plan *plan, const msi_imaging_need *nee
  * image of a run needs no more memory: it is written while the gridder is freed. */
 static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int n_file, int64_t bytes)
 {
-    enum { FEW = 3, SMALL_PART = 16, MOST_HANDS = 4 };
+    enum { FEW = 3, SMALL_PART = 16, MOST_HANDS = 4, CLEANED = 3 }; /* residual, model and restored image */
     const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out *
                             (1 + (o->pb.apply ? 3 : 0) + (o->pb.correct ? 2 : 0)); /* beams, corrected images */
     const int is_only = n_image == 1 && !o->clean.niter, enough = (MSI_FILES_AT_ONCE + n_file - 1) / n_file;
-    const int64_t limit = msi_memory_limit();
+    const int64_t limit = msi_memory_limit(), n_put = n_image * (o->clean.niter ? CLEANED : 1);
     int most = enough < FEW ? FEW : enough < MSI_IMAGES_IN_FLIGHT ? enough : MSI_IMAGES_IN_FLIGHT;
-    if (n_image < most && !o->clean.niter) most = (int)n_image;
+    if (n_put < most) most = (int)n_put;
     plan->n_hand = 1;
     if (omp_get_max_threads() == 1) return;
     if (is_only) bytes = 0;
@@ -412,11 +416,16 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     }
     if (o->pb.grid) plan->image_bytes += beam_bytes(need, r->precision);
     if (o->pb.mosaic) plan->image_bytes += mosaic_bytes(need, r);
-    add_pending_images(plan, o, need->n_plane + o->make_psf, plan->paged_bytes ? 0 : plan->one_image_bytes);
+    /* The PSF of a cleaned image is written by itself. */
+    const int n_file = need->n_plane + (o->make_psf && !o->clean.niter);
+    const int64_t pending = plan->one_image_bytes / (need->n_plane + o->make_psf) * n_file;
+    add_pending_images(plan, o, n_file, plan->paged_bytes ? 0 : pending);
     /* Facets and mosaics have gridders of other sizes. Those of all channels keep their planes between residuals. */
     const int64_t n_gridder = o->clean.niter && (o->clean.join_channels || o->clean.n_taylor) ? o->channels_out : 1;
-    if (!msi_options_has_facets(o) && !o->pb.mosaic)
-        plan->least_device_bytes += r->least_device_bytes * ((n_gridder + need->n_gpu - 1) / need->n_gpu);
+    const int64_t of_gridders = msi_options_has_facets(o) || o->pb.mosaic
+                                    ? 0
+                                    : r->least_device_bytes * ((n_gridder + need->n_gpu - 1) / need->n_gpu);
+    plan->least_device_bytes += larger(of_gridders, plan->restoring_device_bytes);
     MSI_TRY(share_memory(plan, o, weighting));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);
     plan->image_s = r->estimate_s * (double)o->channels_out;

@@ -34,17 +34,18 @@ typedef struct msi_imaging_plan {
     int64_t store_bytes;   /* visibilities in memory */
     int64_t spilled_bytes; /* visibilities in -temp-dir */
     int64_t grid_bytes, image_bytes, device_bytes, output_bytes;
-    int64_t least_device_bytes; /* part of device_bytes that no other number of w-planes or of samples reduces */
-    int64_t alone_bytes;        /* images while there are no grids: when cleaners are made, and images written */
-    int64_t paged_bytes;        /* images in files of -temp-dir, because memory is short; not in image_bytes */
-    int64_t grid_file_bytes;    /* part of paged_bytes: of a channel's grids */
-    int pages_work;             /* arrays of images that are at work are in files too */
-    int64_t grid_budget_bytes;  /* memory limit of the grids of a channel */
-    int64_t one_image_bytes;    /* images of one output channel */
-    int64_t store_budget_bytes; /* memory limit of the stores */
-    int64_t psfs_bytes;         /* bytes of PSFs by place, if they exceed the memory: one PSF is used; 0: they fit */
-    int n_pending;              /* images that may be written while others are computed */
-    int n_hand;                 /* images of joined channels that are made ready for files at a time */
+    int64_t restoring_device_bytes; /* part of device_bytes while images are restored, after the last grid */
+    int64_t least_device_bytes;     /* part of device_bytes that no other number of w-planes or of samples reduces */
+    int64_t alone_bytes;            /* images while there are no grids: when cleaners are made, and images written */
+    int64_t paged_bytes;            /* images in files of -temp-dir, because memory is short; not in image_bytes */
+    int64_t grid_file_bytes;        /* part of paged_bytes: of a channel's grids */
+    int pages_work;                 /* arrays of images that are at work are in files too */
+    int64_t grid_budget_bytes;      /* memory limit of the grids of a channel */
+    int64_t one_image_bytes;        /* images of one output channel */
+    int64_t store_budget_bytes;     /* memory limit of the stores */
+    int64_t psfs_bytes; /* bytes of PSFs by place, if they exceed the memory: one PSF is used; 0: they fit */
+    int n_pending;      /* images that may be written while others are computed */
+    int n_hand;         /* images of joined channels that are made ready for files at a time */
     double read_s, image_s;
     msi_gridder_report gridder; /* gridder of one output channel */
 } msi_imaging_plan;
