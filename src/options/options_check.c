@@ -559,10 +559,10 @@ static int check_imaging(const msi_options *o)
                                          "one of them out");
     if (o->channels_out <= o->division.n_split)
         return msi_error_set(MSI_EUSAGE,
-                             "-channel-division-frequencies: %lld frequencies give %lld parts; give "
+                             "-channel-division-frequencies: %lld frequenc%s %lld parts; give "
                              "-channels-out %lld or more",
-                             (long long)o->division.n_split, (long long)o->division.n_split + 1,
-                             (long long)o->division.n_split + 1);
+                             (long long)o->division.n_split, o->division.n_split == 1 ? "y gives" : "ies give",
+                             (long long)o->division.n_split + 1, (long long)o->division.n_split + 1);
     if (s->channel_end > 0 && o->channels_out > s->channel_end - s->channel_begin)
         return msi_error_set(MSI_EUSAGE, "-channels-out %lld: -channel-range selects only %lld channel%s",
                              (long long)o->channels_out, (long long)(s->channel_end - s->channel_begin),

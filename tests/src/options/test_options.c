@@ -469,6 +469,7 @@ static void test_refused_cleaning(void **state)
     msi_options_free(&o);
     refused_value("-niter 9 -threshold 1K", "-threshold 1K:", "mJy");
     refused_value("-niter 9 -threshold -1mJy", "-threshold -1mJy:", "from 0");
+    refused_value("-wtowers-size 3", "-wtowers-size: no such option;", "option; msimage -help lists");
     refused_value("-niter 9 -abs-auto-mask 1mJy -threshold 2mJy",
                   "-abs-auto-mask 0.001:", "smaller than -threshold 0.002");
     refused_value("-niter 9 -auto-mask 3 -auto-threshold 5", "-auto-mask 3:", "smaller than -auto-threshold 5");
