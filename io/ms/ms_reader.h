@@ -4,6 +4,8 @@
 #ifndef MSI_IO_MS_READER_H
 #define MSI_IO_MS_READER_H
 
+#include <math.h>
+
 #include "core/types.h"
 #include "io/ms/ms_stations.h"
 
@@ -167,23 +169,32 @@ enum { MSI_MS_TIME_BINS = 96, MSI_MS_DELAYS = 16 };
 /* The distribution of rows or samples over sidereal time. Zero-initialised: empty. */
 typedef struct msi_ms_row_times {
     double weight[MSI_MS_TIME_BINS]; /* in each bin of sidereal time */
-    double time_s[MSI_MS_TIME_BINS]; /* sum of weight times TIME, MJD seconds */
+    double time_s[MSI_MS_TIME_BINS]; /* sum of weight times TIME, MJD seconds, of the first day in the bin */
 } msi_ms_row_times;
+
+/* msi_ms_row_times_same_day - return a time less the sidereal days since the mean of a bin. */
+static inline double msi_ms_row_times_same_day(const msi_ms_row_times *t, int bin, double time_s)
+{
+    const double day_s = 86164.0905;
+    return t->weight[bin] > 0 ? time_s - day_s * round((time_s - t->time_s[bin] / t->weight[bin]) / day_s) : time_s;
+}
 
 /* msi_ms_row_times_count - count a weight at a TIME. */
 static inline void msi_ms_row_times_count(msi_ms_row_times *t, double time_s, double weight)
 {
     const int bin = (int)(msi_sidereal_turns(time_s / 86400) * MSI_MS_TIME_BINS) % MSI_MS_TIME_BINS;
+    t->time_s[bin] += weight * msi_ms_row_times_same_day(t, bin, time_s);
     t->weight[bin] += weight;
-    t->time_s[bin] += weight * time_s;
 }
 
 /* msi_ms_row_times_add - add another distribution. */
 static inline void msi_ms_row_times_add(msi_ms_row_times *to, const msi_ms_row_times *from)
 {
     for (int i = 0; i < MSI_MS_TIME_BINS; i++) {
-        to->weight[i] += from->weight[i];
-        to->time_s[i] += from->time_s[i];
+        const double weight = from->weight[i];
+        if (!(weight > 0)) continue;
+        to->time_s[i] += weight * msi_ms_row_times_same_day(to, i, from->time_s[i] / weight);
+        to->weight[i] += weight;
     }
 }
 
