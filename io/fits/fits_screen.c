@@ -103,7 +103,8 @@ static int read_pixels(msi_fits_screen *s, const msi_fits_handle *h, const char 
     return MSI_OK;
 }
 
-static int read_screen(msi_fits_screen *s, const msi_fits_handle *h, const char *path)
+/* Given: only_axes  without pixels */
+static int read_screen(msi_fits_screen *s, const msi_fits_handle *h, const char *path, int only_axes)
 {
     LONGLONG axis[MSI_FITS_MAX_AXES];
     int n_axis, bitpix, kind[MSI_FITS_MAX_AXES] = {0};
@@ -111,6 +112,7 @@ static int read_screen(msi_fits_screen *s, const msi_fits_handle *h, const char 
     MSI_TRY(msi_fits_check_size(h, path, n_axis, axis, bitpix));
     MSI_TRY(read_directions(s, h, path));
     MSI_TRY(read_planes(s, h, path, n_axis, axis, kind));
+    if (only_axes) return MSI_OK;
     s->nx = axis[0];
     s->ny = axis[1];
     if (s->nx < 4 || s->ny < 4)
@@ -124,9 +126,22 @@ int msi_fits_screen_read(msi_fits_screen *s, const char *path)
     msi_fits_handle h;
     *s = (msi_fits_screen){0};
     MSI_TRY(msi_fits_handle_open(&h, path));
-    const int rc = read_screen(s, &h, path);
+    const int rc = read_screen(s, &h, path, 0);
     msi_fits_handle_close(&h);
     if (rc) msi_fits_screen_free(s);
+    return rc;
+}
+
+int msi_fits_screen_planes(const char *path, int64_t *n_matrix, int64_t *n_antenna)
+{
+    msi_fits_handle h;
+    msi_fits_screen s = {0};
+    *n_matrix = *n_antenna = 0;
+    MSI_TRY(msi_fits_handle_open(&h, path));
+    const int rc = read_screen(&s, &h, path, 1);
+    msi_fits_handle_close(&h);
+    *n_matrix = s.n_matrix;
+    *n_antenna = s.n_antenna;
     return rc;
 }
 

@@ -23,6 +23,10 @@ typedef struct msi_fits_screen {
  * Returns:  0, MSI_EINPUT (not a screen; a pixel is not finite), MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_fits_screen_read(msi_fits_screen *screen, const char *path);
+
+/* msi_fits_screen_planes - read the lengths of the axes MATRIX and ANTENNA, without pixels. After a failure they are those
+ * that were read before, or 0. Returns: as above */
+int msi_fits_screen_planes(const char *path, int64_t *n_matrix, int64_t *n_antenna);
 void msi_fits_screen_free(msi_fits_screen *screen);
 
 #endif

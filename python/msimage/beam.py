@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Primary beams of the packages everybeam and mwa_hyperbeam, as files of `msimage -apply-primary-beam -reuse-primary-beam`.
+"""Primary beams of the packages everybeam and mwa_hyperbeam, as a file of Jones matrices for `msimage -pb FILE.fits`.
 
-    python -m msimage.beam SET -name NAME -size 1024 1024 -scale 1amin [-channels-out 4] [-mwa-path FILE]
+    python -m msimage.beam SET -name FILE.fits -size 1024 1024 -scale 1amin [-mwa-path FILE]
 
-writes NAME-beam-0.fits and NAME-beam-15.fits, the power of both feeds as a mean over times, stations and channels; with
--channels-out NAME-0000-beam-0.fits and so on. MWA: full embedded elements by mwa_hyperbeam, with the file
-mwa_full_embedded_element_pattern.h5. LOFAR, OSKAR and SKA-Low: everybeam. Give msimage the same set, size and scale."""
+writes the Jones matrix of each station (of one, if all are alike) by direction, frequency and time. MWA: full embedded elements
+by mwa_hyperbeam, with the file mwa_full_embedded_element_pattern.h5. LOFAR, OSKAR and SKA-Low: everybeam. -size, -scale and -shift
+are those of the images."""
 import argparse
 import importlib
 import os
@@ -13,7 +13,9 @@ import sys
 
 import numpy as np
 
-NODES = 128  # at most, along an axis; the beam is linear between them
+EXTENT = 1.25  # of the file, over that of the images
+NODES = 48  # along an axis; msimage interpolates between them by a cubic
+FREQUENCY_STEP = 0.02  # at most, as a part of the frequency; between frequencies and times it interpolates linearly
 
 
 class Refusal(Exception):
@@ -54,35 +56,45 @@ class Set:
                 raise Refusal("%s: %s" % (path, str(e).splitlines()[0])) from e
         self.path = path
         self.telescope = column("TELESCOPE_NAME", "OBSERVATION")[0]
-        self.time, self.rows = np.unique(column("TIME", ""), return_counts=True)
+        self.time = np.unique(column("TIME", ""))
         field = np.unique(column("FIELD_ID", ""))
         if len(field) > 1:
             raise Refusal("%s: has %d fields; split the one to image" % (path, len(field)))
         self.ra, self.dec = column("PHASE_DIR", "FIELD")[field[0]].ravel()[:2]
-        self.freq = np.sort(column("CHAN_FREQ", "SPECTRAL_WINDOW").ravel())
+        self.freq = column("CHAN_FREQ", "SPECTRAL_WINDOW").ravel()
+        self.width = np.abs(column("CHAN_WIDTH", "SPECTRAL_WINDOW")).max()
         self.position = column("POSITION", "ANTENNA").mean(axis=0)
         self.delays = column("DELAYS", "MWA_TILE_POINTING")[0] if self.telescope == "MWA" else None
 
-    def slots(self, seconds):
-        """Times and shares of the rows, one for each slot."""
-        slot = np.floor((self.time - self.time[0]) / seconds).astype(int)
-        for k in np.unique(slot):
-            rows = self.rows[slot == k]
-            yield np.average(self.time[slot == k], weights=rows), rows.sum() / self.rows.sum()
+
+def _steps(low, high, most, alone):
+    """Positions from low to high with a step of at most `most`, and the step; for a single position `alone`."""
+    n = int(np.ceil((high - low) / most * (1 - 1e-9))) + 1
+    return np.linspace(low, high, n), (high - low) / (n - 1) if n > 1 else alone
 
 
-def _directions(of, n, cell):
-    """Right ascensions and declinations of a grid of nodes, [ny][nx]; NaN beyond the horizon of the projection."""
-    y, x = np.meshgrid(*((np.arange(k) - k / 2) * c for k, c in zip(n[::-1], cell[::-1])), indexing="ij")
-    left, up = -x, y
-    with np.errstate(invalid="ignore"):
-        inward = np.sqrt(1 - left**2 - up**2)
-    return (of.ra + np.arctan2(left, inward * np.cos(of.dec) - up * np.sin(of.dec)),
-            np.arcsin(up * np.cos(of.dec) + inward * np.sin(of.dec)))
+class Grid:
+    """Directions of the nodes: a SIN projection around the centre of the image."""
+
+    def __init__(self, centre, options):
+        self.ra, self.dec = centre
+        self.n = [min(k, options.nodes) for k in options.size]
+        self.cell = [EXTENT * k * options.scale / (m - 1) for k, m in zip(options.size, self.n)]
+
+    def directions(self):
+        """Right ascensions and declinations, [ny][nx]; NaN beyond the horizon of the projection."""
+        y, x = np.meshgrid(*((np.arange(k) - (k - 1) / 2) * c for k, c in zip(self.n[::-1], self.cell[::-1])), indexing="ij")
+        left, up = -x, y
+        with np.errstate(invalid="ignore"):
+            inward = np.sqrt(1 - left**2 - up**2)
+        return (self.ra + np.arctan2(left, inward * np.cos(self.dec) - up * np.sin(self.dec)),
+                np.arcsin(up * np.cos(self.dec) + inward * np.sin(self.dec)))
 
 
 class Tiles:
     """MWA: one tile stands for all."""
+    slot = 120  # seconds; the sky moves through the beam
+    stations = [0]
 
     def __init__(self, of, path):
         hyperbeam = _needed("mwa_hyperbeam", "mwa_hyperbeam", "the beam of the MWA")
@@ -95,100 +107,110 @@ class Tiles:
                           "mwa-analytic, which needs none" % path)
         self.of, self.beam = of, hyperbeam.FEEBeam(path)
 
-    def power(self, time_s, hz, ra, dec):
+    def jones(self, _, time_s, hz, grid):
+        """Jones matrices [ny][nx][feed][north, east]."""
         from astropy.time import Time
         from astropy.utils import iers
         iers.conf.auto_download = False
-        site = self.coordinates.EarthLocation.from_geocentric(*self.of.position, unit="m")
+        ra, dec = grid.directions()
         seen = ~np.isnan(ra)
-        sky = self.coordinates.SkyCoord(ra[seen], dec[seen], unit="rad", frame="fk5")
-        local = sky.transform_to(self.coordinates.AltAz(obstime=Time(time_s / 86400, format="mjd"), location=site))
+        site = self.coordinates.EarthLocation.from_geocentric(*self.of.position, unit="m")
+        horizon = self.coordinates.AltAz(obstime=Time(time_s / 86400, format="mjd"), location=site)
+        local = self.coordinates.SkyCoord(ra[seen], dec[seen], unit="rad", frame="fk5").transform_to(horizon)
+        up = self.coordinates.SkyCoord(0, 90, unit="deg", frame=horizon).transform_to("fk5")
         delays = np.asarray(self.of.delays, dtype=int)
-        jones = self.beam.calc_jones_array(local.az.rad, np.pi / 2 - local.alt.rad, int(hz), np.where(delays > 31, 0, delays),
-                                           (delays < 32).astype(float), True)
-        out = np.full((2, *ra.shape), np.nan)
-        out[:, seen] = (np.abs(jones.reshape(-1, 2, 2))**2).sum(axis=2).T * (local.alt.rad > 0)
+        j = self.beam.calc_jones_array(local.az.rad, np.pi / 2 - local.alt.rad, int(hz), np.where(delays > 31, 0, delays),
+                                       (delays < 32).astype(float), True)
+        theta, phi = np.moveaxis(np.asarray(j).reshape(-1, 2, 2), 2, 0) * (local.alt.rad > 0)[:, None]
+        # The angle of the zenith from north through east. theta grows from the zenith down, phi with the azimuth, to the west
+        # of a direction that is south of the zenith.
+        away = up.ra.rad - ra[seen]
+        q = np.arctan2(np.cos(up.dec.rad) * np.sin(away),
+                       np.sin(up.dec.rad) * np.cos(dec[seen]) - np.cos(up.dec.rad) * np.sin(dec[seen]) * np.cos(away))[:, None]
+        out = np.zeros((*ra.shape, 2, 2), complex)
+        out[seen] = np.stack([-theta * np.cos(q) + phi * np.sin(q), -theta * np.sin(q) - phi * np.cos(q)], axis=2)
         return out
 
 
 class Stations:
-    """Stations of everybeam: the mean over baselines, all alike."""
+    """Stations of everybeam."""
+    slot = 600  # seconds; stations follow the sky
 
     def __init__(self, of):
         self.everybeam = _needed("everybeam", "everybeam", "the beam of %s" % of.telescope)
-        data = os.path.join(sys.prefix, "share", "everybeam")
-        if os.path.isdir(data):
-            os.environ.setdefault("EVERYBEAM_DATADIR", data)
+        # The wheel's own path is that of the machine that built it.
+        for prefix in sys.prefix, os.path.join(os.path.dirname(os.path.realpath(self.everybeam.__file__)), "../../.."):
+            if os.path.isdir(os.path.join(prefix, "share/everybeam")):
+                os.environ.setdefault("EVERYBEAM_DATADIR", os.path.join(prefix, "share/everybeam"))
         try:
             self.beam = self.everybeam.load_telescope(of.path)
         except RuntimeError as e:
             raise Refusal("%s: everybeam has no beam of %s: %s" % (of.path, of.telescope, str(e).splitlines()[0])) from e
         if not hasattr(self.beam, "station_response"):
             raise Refusal("%s: the beam of %s is computed by msimage itself, see -pb" % (of.path, of.telescope))
+        self.stations = range(self.beam.nr_stations)
 
-    def power(self, time_s, hz, ra, dec):
-        out = np.full((2, *ra.shape), np.nan)
-        n = self.beam.nr_stations
-        for at in zip(*np.nonzero(~np.isnan(ra))):
-            jones = np.array([self.beam.station_response(time_s, k, hz, ra[at], dec[at]) for k in range(n)])
-            # The sum over pairs of different stations is the product of sums less that of each with itself.
-            all_pairs = (np.abs(jones.sum(axis=0))**2 - (np.abs(jones)**2).sum(axis=0)) / (n * (n - 1)) if n > 1 else np.abs(jones[0])**2
-            out[(slice(None), *at)] = all_pairs.sum(axis=1)
-        return out
-
-
-def _enlarge(nodes, n):
-    """Interpolate linearly to [ny][nx] pixels."""
-    for axis, pixels in ((0, n[1]), (1, n[0])):
-        at = np.arange(pixels) * nodes.shape[axis] / pixels
-        low = np.minimum(at.astype(int), nodes.shape[axis] - 2)
-        part = np.expand_dims(at - low, 1 - axis)
-        nodes = (1 - part) * np.take(nodes, low, axis=axis) + part * np.take(nodes, low + 1, axis=axis)
-    return nodes
+    def jones(self, station, time_s, hz, grid):
+        """Jones matrices [ny][nx][feed][north, east]."""
+        view = self.everybeam.GridSettings()
+        view.ra, view.dec, (view.width, view.height), (view.dl, view.dm) = grid.ra, grid.dec, grid.n, grid.cell
+        # The middle of everybeam's grid is pixel n / 2, that of these nodes (n - 1) / 2.
+        view.l_shift, view.m_shift = ((m / 2 - (m - 1) / 2) * c * sign for m, c, sign in zip(grid.n, grid.cell, (-1, 1)))
+        return np.nan_to_num(self.beam.gridded_response(view, time_s, hz, station))
 
 
 def write(of, source, options):
-    """Write the files of all output channels."""
+    """Write the file. Returns its number of stations, times and frequencies."""
     fits = _needed("astropy.io.fits", "astropy", "writing FITS files")
-    n, cell = options.size, options.scale
-    nodes = [min(k, options.nodes) for k in n]
-    ra, dec = _directions(of, nodes, [k * cell / m for k, m in zip(n, nodes)])
-    parts = np.array_split(of.freq, options.channels_out)
-    for c, part in enumerate(parts):
-        mean = sum(share * source.power(when, part.mean(), ra, dec) for when, share in of.slots(options.slot))
-        for feed, number in enumerate((0, 15)):
-            hdu = fits.PrimaryHDU(_enlarge(mean[feed], n)[None, None].astype(np.float32))
-            for i, (kind, value, step, unit) in enumerate((("RA---SIN", np.degrees(of.ra), -np.degrees(cell), "deg"),
-                                                           ("DEC--SIN", np.degrees(of.dec), np.degrees(cell), "deg"),
-                                                           ("FREQ", part.mean(), 1.0, "Hz"), ("STOKES", 1.0, 1.0, "")), 1):
-                hdu.header.update({"CTYPE%d" % i: kind, "CRVAL%d" % i: value, "CDELT%d" % i: step,
-                                   "CRPIX%d" % i: n[i - 1] // 2 + 1 if i < 3 else 1, "CUNIT%d" % i: unit})
-            hdu.header["RADESYS"], hdu.header["TELESCOP"] = "FK5", of.telescope
-            hdu.header["PBMODEL"] = "power of the feeds"
-            channel = "-%04d" % c if options.channels_out > 1 else ""
-            hdu.writeto("%s%s-beam-%d.fits" % (options.name, channel, number), overwrite=True)
+    centre = of.ra, of.dec
+    if options.shift:
+        angle = _needed("astropy.coordinates", "astropy", "-shift").Angle
+        try:
+            centre = [angle(text).rad for text in options.shift]
+        except ValueError as e:
+            raise Refusal("-shift %s %s: %s" % (*options.shift, str(e).splitlines()[0])) from e
+    grid = Grid(centre, options)
+    times, time_step = _steps(of.time[0], of.time[-1], options.slot or source.slot, options.slot or source.slot)
+    freqs, freq_step = _steps(of.freq.min(), of.freq.max(), FREQUENCY_STEP * of.freq.min(), of.width)
+    first = [source.jones(k, times[0], freqs[0], grid) for k in source.stations]
+    apart = max(np.abs(j - first[0]).max() for j in first) / max(np.abs(first[0]).max(), 1e-30)
+    stations = list(source.stations) if apart > 1e-5 else [0]
+    data = np.empty((len(times), len(freqs), len(stations), 8, *grid.n[::-1]), np.float32)
+    for t, f, s in np.ndindex(data.shape[:3]):
+        j = np.moveaxis(source.jones(stations[s], times[t], freqs[f], grid).reshape(*grid.n[::-1], 4), 2, 0)
+        data[t, f, s, 0::2], data[t, f, s, 1::2] = j.real, j.imag
+    hdu = fits.PrimaryHDU(data)
+    cards = (("RA---SIN", np.degrees(grid.ra), -np.degrees(grid.cell[0]), "deg"), ("DEC--SIN", np.degrees(grid.dec), np.degrees(grid.cell[1]), "deg"),
+             ("MATRIX", 0, 1, ""), ("ANTENNA", 0, 1, ""), ("FREQ", freqs[0], freq_step, "Hz"), ("TIME", times[0], time_step, "s"))
+    for i, (kind, value, step, unit) in enumerate(cards, 1):
+        hdu.header.update({"CTYPE%d" % i: kind, "CRVAL%d" % i: value, "CDELT%d" % i: step,
+                           "CRPIX%d" % i: (grid.n[i - 1] + 1) / 2 if i < 3 else 1, "CUNIT%d" % i: unit})
+    hdu.header["RADESYS"], hdu.header["TELESCOP"] = "FK5", of.telescope
+    hdu.writeto(options.name, overwrite=True)
+    return len(stations), len(times), len(freqs)
 
 
 def main(words=None):
     """Run the command line. Returns its exit code: 0, or 3 with a line."""
     parser = argparse.ArgumentParser(prog="python -m msimage.beam", description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("set")
-    parser.add_argument("-name", required=True)
-    parser.add_argument("-size", type=int, nargs=2, required=True, metavar=("NX", "NY"))
+    parser.add_argument("-name", required=True, metavar="FILE.fits")
+    parser.add_argument("-size", type=int, nargs=2, required=True, metavar=("NX", "NY"), help="pixels of the images")
     parser.add_argument("-scale", type=_angle, required=True, help="angle of a pixel, such as 10asec")
-    parser.add_argument("-channels-out", type=int, default=1)
-    parser.add_argument("-slot", type=float, default=1800, help="seconds between times (1800)")
-    parser.add_argument("-nodes", type=int, default=NODES, help="along an axis, between which the beam is linear (%d)" % NODES)
+    parser.add_argument("-shift", nargs=2, metavar=("RA", "DEC"), help="centre of the images, such as 12h30m 40d (the phase centre)")
+    parser.add_argument("-slot", type=float, help="seconds between times (MWA %d, others %d)" % (Tiles.slot, Stations.slot))
+    parser.add_argument("-nodes", type=int, default=NODES, help="directions along an axis of the images (%d)" % NODES)
     parser.add_argument("-mwa-path", help="mwa_full_embedded_element_pattern.h5, or its folder")
     options = parser.parse_args(words)
-    if min(*options.size, options.channels_out, options.nodes - 1) < 1 or not options.slot > 0:
-        parser.error("-size, -channels-out, -nodes and -slot must be positive")
+    if min(*options.size, options.nodes) < 4 or (options.slot is not None and not options.slot > 0) or not options.name.endswith(".fits"):
+        parser.error("-size and -nodes are at least 4, -slot is positive, and -name ends in .fits")
     try:
         of = Set(options.set)
-        write(of, Tiles(of, options.mwa_path) if of.telescope == "MWA" else Stations(of), options)
+        done = write(of, Tiles(of, options.mwa_path) if of.telescope == "MWA" else Stations(of), options)
     except Refusal as e:
         print("msimage.beam: error: %s" % e, file=sys.stderr)
         return 3
+    print("%s: %d station(s), %d time(s), %d frequencies" % (options.name, *done))
     return 0
 
 

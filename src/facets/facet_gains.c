@@ -320,6 +320,7 @@ static int assign_beam(msi_facet_gains *g, const msi_facets *facets, const msi_m
         msi_phase_shift_make(&shift, centre[0], centre[1], facets->facet[i].ra_rad, facets->facet[i].dec_rad);
         memcpy(g->lmn[i], shift.direction, sizeof g->lmn[i]);
         g->lmn[i][2] += 1;
+        for (int64_t k = 0; k < g->pb->n_pointing; k++) MSI_TRY(msi_pb_view_check(&g->view[k], g->lmn[i], g->lmn[i]));
     }
     /* The last sets may have no rows in the interval. */
     for (int i = 0; i < g->n_set && i < g->pb->n_set; i++) {

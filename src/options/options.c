@@ -30,6 +30,7 @@
 #include "src/options/gridder_choice.h"
 #include "src/options/option_table.h"
 #include "src/options/suggestion.h"
+#include "src/pb/pb_model.h"
 
 /* ---- The options, one by one ---- */
 
@@ -598,12 +599,14 @@ int msi_options_check_paths(const msi_options *o)
     return MSI_OK;
 }
 
-/* Return whether the stations of a set have separate beams, by the subtable that has their layouts. */
+/* Return whether the stations of a set have separate beams, by the file of beams, or the subtable that has their
+ * layouts. */
 static int has_stations(const msi_options *o)
 {
     char path[PATH_MAX];
     struct stat s;
     const char *word = o->pb.model ? o->pb.model : "auto";
+    if (msi_pb_model_word_has_stations(word)) return 1;
     if (strcmp(word, "auto") != 0 && strncmp(word, "lofar", strlen("lofar")) != 0) return 0;
     for (int i = 0; i < o->n_ms; i++) {
         const int n = snprintf(path, sizeof path, "%s/LOFAR_ANTENNA_FIELD", o->ms_paths[i]);

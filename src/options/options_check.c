@@ -414,15 +414,13 @@ static int check_primary_beam(const msi_options *o)
         return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it needs a model of the beam, not -reuse-primary-beam");
     if (p->save_psf && !p->apply) return msi_error_set(MSI_EUSAGE, "-save-psf-pb: it needs -apply-primary-beam");
     if (p->mask > 0 && !o->clean.niter) return msi_error_set(MSI_EUSAGE, "-pbmask: it needs -niter");
-    for (int i = 0; (wanted || o->facets.beam) && !p->reuse && i < o->n_wsclean; i++)
+    const int is_auto = !p->model || strcmp(p->model, "auto") == 0;
+    for (int i = 0; (wanted || o->facets.beam) && is_auto && !p->reuse && i < o->n_wsclean; i++)
         if (strcmp(o->wsclean[i]->name, "mwa-path") == 0)
             return msi_error_set(MSI_EINPUT,
-                                 o->facets.beam
-                                     ? "-mwa-path: facets cannot take beams of full embedded elements; give -pb "
-                                       "mwa-analytic, and leave -mwa-path out"
-                                     : "-mwa-path: beams of full embedded elements are made by 'python -m msimage.beam "
-                                       "SET -mwa-path FILE ..', then give -reuse-primary-beam; without them give -pb "
-                                       "mwa-analytic, and leave -mwa-path out");
+                                 "-mwa-path: beams of full embedded elements are made by 'python -m msimage.beam SET "
+                                 "-name FILE.fits -mwa-path FILE ..': give them by -pb FILE.fits; without them give "
+                                 "-pb mwa-analytic");
     return MSI_OK;
 }
 

@@ -55,7 +55,7 @@ static void site_axes(const double *itrf_m, double axes[3][3])
 static msi_pb_horizon horizon_at(const double *itrf_m, double mjd_s, double weight)
 {
     double latitude, longitude, p[3][3];
-    msi_pb_horizon t = {.weight = weight};
+    msi_pb_horizon t = {.mjd_s = mjd_s, .weight = weight};
     geodetic(itrf_m, &latitude, &longitude);
     const double lst = 2 * MSI_PI * msi_sidereal_turns(mjd_s / 86400) + longitude;
     precession((mjd_s / 86400 - 51544.5) / 36525, p);
@@ -121,18 +121,25 @@ static int has_circular_feeds(const msi_ms_reader *reader, int set)
     return 0;
 }
 
-/* Find which part of the response was taken out of the data. Given: is_logged  say so */
-static void find_applied(msi_pb_site *s, const msi_ms_stations *stations, int is_differential, int is_logged)
+/* Find which part of the response was taken out of the data. Given: is_logged  say so. Returns: 0, MSI_EINPUT (the model
+ * does not have this part by itself) */
+static int find_applied(msi_pb_site *s, const msi_ms_stations *stations, int is_differential, int is_logged)
 {
     static const char *const words[] = {"", "beams of dipoles", "array factors", "beams"};
     s->applied = is_differential ? MSI_MS_APPLIED_FULL : (msi_ms_applied)stations->applied;
     memcpy(s->applied_rad, stations->applied_rad, sizeof s->applied_rad);
-    if (s->applied == MSI_MS_APPLIED_NONE || !is_logged) return;
+    if (msi_pb_model_is_on_sky(s->model) && s->applied != MSI_MS_APPLIED_NONE && s->applied != MSI_MS_APPLIED_FULL)
+        return msi_error_set(MSI_EINPUT,
+                             "%s: the data are corrected for the %s in a direction, which the file does not have; give "
+                             "-pb lofar, or data that are not corrected",
+                             msi_pb_model_name(s->model), words[s->applied]);
+    if (s->applied == MSI_MS_APPLIED_NONE || !is_logged) return MSI_OK;
     if (isfinite(s->applied_rad[0]))
         msi_log_info("primary beam: relative to the %s at %.4f, %.4f degrees, for which the data are corrected",
                      words[s->applied], s->applied_rad[0] * 180 / MSI_PI, s->applied_rad[1] * 180 / MSI_PI);
     else
         msi_log_info("primary beam: relative to the %s where the stations point", words[s->applied]);
+    return MSI_OK;
 }
 
 static int make_set(msi_pb_site *s, const char *word, const msi_ms_beam_facts *f, const char *const *name,
@@ -147,7 +154,15 @@ static int make_set(msi_pb_site *s, const char *word, const msi_ms_beam_facts *f
                      .diameter_m = f->diameter_m,
                      .delay = f->has_delay ? f->delay : NULL,
                      .stations = f->stations,
-                     .itrf_m = f->itrf_m};
+                     .itrf_m = f->itrf_m,
+                     .first_s = INFINITY,
+                     .last_s = -INFINITY};
+    for (int i = 0; i < MSI_MS_TIME_BINS; i++) {
+        if (!(f->row_times.weight[i] > 0)) continue;
+        const double mean_s = f->row_times.time_s[i] / f->row_times.weight[i];
+        of.first_s = fmin(of.first_s, mean_s);
+        of.last_s = fmax(of.last_s, mean_s);
+    }
     const double *p = f->position_itrf_m;
     site_axes(p, of.site_axes);
     MSI_TRY(msi_pb_model_make(&s->model, word, &of, note));
@@ -302,8 +317,9 @@ int msi_pb_array_make(msi_pb_array **out, const msi_pb_choice *choice, const msi
             rc = make_set(&a->set[i], choice->word, &f, name, has_circular_feeds(reader, i), low_hz, high_hz, note);
         msi_free(name);
         if (!rc && strcmp(note, last) != 0 && !choice->is_quiet) msi_log_info("primary beam: %s", note);
-        if (!rc && a->set[i].is_by_antenna)
-            find_applied(&a->set[i], f.stations, choice->is_differential, strcmp(note, last) != 0 && !choice->is_quiet);
+        if (!rc && f.stations && (a->set[i].is_by_antenna || msi_pb_model_is_on_sky(a->set[i].model)))
+            rc = find_applied(&a->set[i], f.stations, choice->is_differential,
+                              strcmp(note, last) != 0 && !choice->is_quiet);
         memcpy(last, note, sizeof last);
         for (int k = 0; !rc && k < a->set[i].n_class; k++)
             a->width_rad = fmin(a->width_rad, msi_pb_model_width(a->set[i].model, k, high_hz));
@@ -420,10 +436,14 @@ static void station_jones(const msi_pb_site *s, int class_id, double freq_hz, co
     const msi_pb_horizon *when = &moment->horizon;
     const double up = dot(direction, when->zenith), n = dot(direction, when->north), e = dot(direction, when->east);
     const double flat = hypot(n, e);
-    const msi_pb_direction d = {
-        .azimuth_rad = atan2(e, n), .zenith_rad = atan2(flat, up), .aim = &moment->aim, .part = part};
+    const msi_pb_direction d = {.azimuth_rad = atan2(e, n),
+                                .zenith_rad = atan2(flat, up),
+                                .aim = &moment->aim,
+                                .part = part,
+                                .sky = direction,
+                                .mjd_s = when->mjd_s};
     msi_pb_model_jones(s->model, class_id, freq_hz, &d, j);
-    if (part == MSI_PB_PART_ARRAY) {
+    if (part == MSI_PB_PART_ARRAY || msi_pb_model_is_on_sky(s->model)) {
         for (int k = 0; k < 4; k++) out[k / 2][k % 2] = j[k].re + I * j[k].im;
         return;
     }
@@ -517,6 +537,24 @@ double msi_pb_view_limit(const msi_pb_view *v, double freq_hz)
     double limit = MSI_PI;
     for (int k = 0; k < v->site->n_class; k++) limit = fmin(limit, msi_pb_model_limit(v->site->model, k, freq_hz));
     return limit;
+}
+
+int msi_pb_view_check(const msi_pb_view *v, const double low[2], const double high[2])
+{
+    for (int i = 0; i < 9; i++) {
+        const double l = low[0] + 0.5 * (i % 3) * (high[0] - low[0]), m = low[1] + 0.5 * (i / 3) * (high[1] - low[1]),
+                     r2 = l * l + m * m;
+        double sky[3];
+        if (r2 >= 1) continue;
+        for (int k = 0; k < 3; k++) sky[k] = l * v->axes[0][k] + m * v->axes[1][k] + sqrt(1 - r2) * v->axes[2][k];
+        if (!msi_pb_model_covers(v->site->model, sky))
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: the beam does not cover the images: it has to reach an eighth of their size "
+                                 "beyond each edge; give -size, -scale and -shift of the images to the program that "
+                                 "makes it",
+                                 msi_pb_model_name(v->site->model));
+    }
+    return MSI_OK;
 }
 
 /* Coherencies of unit Stokes parameters, XX XY; YX YY. */

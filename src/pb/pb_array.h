@@ -18,6 +18,7 @@
 /* The horizon of a site at a time: unit vectors in the frame of directions. */
 typedef struct msi_pb_horizon {
     double zenith[3], north[3], east[3];
+    double mjd_s;
     double weight; /* weight of the rows at this time */
 } msi_pb_horizon;
 
@@ -146,6 +147,12 @@ double msi_pb_view_angle(const msi_pb_view *v, const double *lmn);
 
 /* msi_pb_view_limit - return the angle from the pointing beyond which no kind of dish has a valid response. */
 double msi_pb_view_limit(const msi_pb_view *v, double freq_hz);
+
+/*
+ * msi_pb_view_check - check that a beam by direction of the sky covers a part of the image, where it is above the horizon.
+ * Given: low, high  l and m of its corners. Returns: 0, MSI_EINPUT
+ */
+int msi_pb_view_check(const msi_pb_view *v, const double low[2], const double high[2]);
 
 /*
  * msi_pb_respond - compute the response of a baseline to a Stokes parameter of 1: V' = p V q^H.

@@ -166,6 +166,19 @@ static int lay_nodes(msi_pb_mean *m, const msi_pb_array *a, const msi_pb_target 
     return msi_alloc(&m->node, m->n_x * m->n_y * (m->n_element + 2), sizeof *m->node, "the primary beam");
 }
 
+/* Check that beams by direction of the sky cover the nodes that pixels use. */
+static int check_cover(const msi_pb_mean *m, const seen_pointing *s, int64_t n)
+{
+    const msi_image_geometry *g = &m->geometry;
+    const double step = (double)m->step, end[2] = {(double)(m->n_x - 2), (double)(m->n_y - 2)},
+                 low[2] = {m->l + ((double)g->nx / 2 - end[0] * step) * g->cell_x_rad,
+                           m->m + (-step - (double)g->ny / 2) * g->cell_y_rad},
+                 high[2] = {m->l + ((double)g->nx / 2 + step) * g->cell_x_rad,
+                            m->m + (end[1] * step - (double)g->ny / 2) * g->cell_y_rad};
+    for (int64_t i = 0; i < n; i++) MSI_TRY(msi_pb_view_check(&s[i].view, low, high));
+    return MSI_OK;
+}
+
 static void fill_node(const seen_pointing *s, const msi_pb_array *a, const double *limit, const msi_pb_target *t,
                       msi_pb_mean *m, int64_t i, int64_t j)
 {
@@ -208,6 +221,7 @@ int msi_pb_mean_make(msi_pb_mean *out, const msi_pb_array *a, const msi_pb_targe
         see_pointing(&s[i], a, &a->pointing[i], t);
         limit[i] = limit_of(&s[i], t);
     }
+    if (!rc) rc = check_cover(out, s, a->n_pointing);
     if (!rc) rc = make_discs(out, s, a->n_pointing, limit);
     if (!rc) {
 #pragma omp parallel for schedule(dynamic, 1)

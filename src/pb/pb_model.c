@@ -16,6 +16,7 @@
 #include "core/status.h"
 #include "core/units.h"
 #include "src/pb/pb_config.h"
+#include "src/pb/pb_cube.h"
 #include "src/pb/pb_file.h"
 #include "src/pb/pb_stations.h"
 #include "src/pb/pb_tables.h"
@@ -46,6 +47,7 @@ struct msi_pb_model {
     int32_t delay[TILE_DIPOLES];       /* MWA */
     msi_pb_file *file[MSI_PB_CLASSES]; /* data of FILE.fits; one for each class */
     msi_pb_stations *stations;         /* LOFAR */
+    msi_pb_cube *cube;                 /* Jones matrices by time */
 };
 
 /* The functions of a group of models. */
@@ -276,6 +278,13 @@ static const family stations_family = {.mount = MSI_PB_FIXED, .width = stations_
 static const family sky_file_family = {.mount = MSI_PB_EQUATORIAL};
 static const family dish_file_family = {.mount = MSI_PB_ALTAZ};
 
+static double cube_width(const msi_pb_model *m, double freq_hz)
+{
+    return msi_pb_cube_width(m->cube, freq_hz);
+}
+
+static const family cube_family = {.mount = MSI_PB_FIXED, .width = cube_width};
+
 /* Read the beam of a type of stations: the first pattern that covers the channels. */
 static int read_type(msi_pb_file **out, const msi_pb_station_type *t, const msi_pb_set *set, char note[MSI_PB_NOTE])
 {
@@ -307,14 +316,27 @@ static int read_config(msi_pb_model *m, const char *path, const msi_pb_set *set,
     return rc;
 }
 
+/* Make each antenna a class. */
+static void set_stations(msi_pb_model *m, const msi_pb_set *set)
+{
+    m->n_class = (int)set->n_antenna;
+    for (int64_t a = 0; a < set->n_antenna; a++) m->class_of[a] = (uint8_t)a;
+}
+
 static int make_file(msi_pb_model *m, const char *word, const msi_pb_set *set, char note[MSI_PB_NOTE])
 {
     const char *slash = strrchr(word, '/');
     m->n_class = 1;
+    snprintf(m->name, sizeof m->name, "%.31s", slash ? slash + 1 : word);
+    if (msi_pb_cube_antennas(word)) {
+        MSI_TRY(msi_pb_cube_read(&m->cube, word, set, note));
+        m->family = &cube_family;
+        if (msi_pb_cube_has_stations(m->cube)) set_stations(m, set);
+        return MSI_OK;
+    }
     MSI_TRY(msi_pb_file_is_config(word) ? read_config(m, word, set, note)
                                         : msi_pb_file_read(&m->file[0], word, set, note));
     m->family = msi_pb_file_mount(m->file[0]) == MSI_PB_ALTAZ ? &dish_file_family : &sky_file_family;
-    snprintf(m->name, sizeof m->name, "%.31s", slash ? slash + 1 : word);
     return MSI_OK;
 }
 
@@ -722,8 +744,7 @@ static int make_lofar(msi_pb_model *m, const char *folder, const msi_pb_set *set
 {
     MSI_TRY(msi_pb_stations_make(&m->stations, folder, set, note));
     m->family = &stations_family;
-    m->n_class = (int)set->n_antenna;
-    for (int64_t a = 0; a < set->n_antenna; a++) m->class_of[a] = (uint8_t)a;
+    set_stations(m, set);
     snprintf(m->name, sizeof m->name, "LOFAR %s", msi_pb_stations_has_tiles(m->stations) ? "HBA" : "LBA");
     return MSI_OK;
 }
@@ -780,8 +801,8 @@ static int find_telescope(const char *telescope)
         if (is_same_name(telescope, without_model[i]))
             return msi_error_set(
                 MSI_EINPUT,
-                "there is no model of the primary beam of %s, whose stations are arrays of dipoles: give "
-                "-pb off",
+                "there is no model of the primary beam of %s, whose stations are arrays of dipoles: give -pb FILE.fits "
+                "from 'python -m msimage.beam', or -pb off",
                 without_model[i]);
     return msi_error_set(MSI_EINPUT, "there is no model of the primary beam of telescope '%s': give -pb %s", telescope,
                          list_words(words));
@@ -847,6 +868,7 @@ void msi_pb_model_free(msi_pb_model *m)
     msi_free(m->class_of);
     for (int k = 0; k < MSI_PB_CLASSES; k++) msi_pb_file_free(m->file[k]);
     msi_pb_stations_free(m->stations);
+    msi_pb_cube_free(m->cube);
     msi_free(m);
 }
 
@@ -867,7 +889,22 @@ int msi_pb_model_is_scalar(const msi_pb_model *m)
 
 int msi_pb_model_has_stations(const msi_pb_model *m)
 {
-    return m->stations != NULL;
+    return m->stations || (m->cube && msi_pb_cube_has_stations(m->cube));
+}
+
+int msi_pb_model_word_has_stations(const char *word)
+{
+    return msi_pb_file_is_word(word) && msi_pb_cube_antennas(word) > 1;
+}
+
+int msi_pb_model_is_on_sky(const msi_pb_model *m)
+{
+    return m->cube != NULL;
+}
+
+int msi_pb_model_covers(const msi_pb_model *m, const double *sky)
+{
+    return !m->cube || msi_pb_cube_covers(m->cube, sky);
 }
 
 int msi_pb_model_classes(const msi_pb_model *m, const uint8_t **class_of)
@@ -897,6 +934,10 @@ void msi_pb_model_jones(const msi_pb_model *m, int class_id, double freq_hz, con
 {
     if (m->stations) {
         msi_pb_stations_jones(m->stations, class_id, freq_hz, direction, direction->part, jones);
+        return;
+    }
+    if (m->cube) {
+        msi_pb_cube_jones(m->cube, class_id, freq_hz, direction, jones);
         return;
     }
     if (m->file[0]) {

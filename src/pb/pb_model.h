@@ -13,7 +13,7 @@
 typedef enum msi_pb_mount {
     MSI_PB_ALTAZ,      /* x towards growing azimuth, y towards the zenith: turns on the sky */
     MSI_PB_EQUATORIAL, /* x towards east, y towards north; also for models without a direction */
-    MSI_PB_FIXED       /* a station that is steered by delays: azimuth and zenith angle */
+    MSI_PB_FIXED       /* a station that is steered by delays: azimuth and zenith angle, or the sky at a time */
 } msi_pb_mount;
 
 /* Parts of the response of a LOFAR station. */
@@ -32,12 +32,15 @@ typedef struct msi_pb_direction {
         zenith_rad;        /* angles of the direction: azimuth from north through east. Only for MSI_PB_FIXED */
     const msi_pb_aim *aim; /* only for stations of LOFAR */
     msi_pb_part_of part;   /* part of their response */
+    const double *sky; /* unit vector in the frame of directions, and MJD seconds. Only for msi_pb_model_is_on_sky */
+    double mjd_s;
 } msi_pb_direction;
 
 /* Properties of a set. */
 typedef struct msi_pb_set {
     const char *telescope;  /* OBSERVATION::TELESCOPE_NAME */
     double low_hz, high_hz; /* frequency range of the selected channels */
+    double first_s, last_s; /* MJD seconds of the first and last selected rows, within 15 minutes */
     int64_t n_antenna;
     const double *diameter_m;        /* [n_antenna] DISH_DIAMETER; 0: unknown */
     const char *const *name;         /* [n_antenna] */
@@ -57,7 +60,7 @@ typedef struct msi_pb_model msi_pb_model;
  * Given:   word  auto, off, the name of a telescope, airy:D[,B] (diameter and blockage in metres), gauss:FWHM@FREQ
  *                (an angle at a frequency, such as 60amin@1.4GHz), poly:a,b,c.. (coefficients of even powers of
  *                arcmin GHz), lofar:FOLDER (with the coefficients of dipoles), FILE.fits or a pattern of
- *                files (pb_file.h)
+ *                files (pb_file.h, pb_cube.h)
  * Returns: 0, MSI_EUSAGE (the message lists the words)
  */
 int msi_pb_model_check(const char *word);
@@ -85,6 +88,15 @@ int msi_pb_model_is_scalar(const msi_pb_model *m);
 
 /* msi_pb_model_has_stations - return 1 if each antenna has a separate beam, which is steered by delays. */
 int msi_pb_model_has_stations(const msi_pb_model *m);
+
+/* msi_pb_model_word_has_stations - return the same for a word of -pb that names a file. */
+int msi_pb_model_word_has_stations(const char *word);
+
+/* msi_pb_model_is_on_sky - return 1 for Jones matrices by direction of the sky and time, with columns north and east. */
+int msi_pb_model_is_on_sky(const msi_pb_model *m);
+
+/* msi_pb_model_covers - return 0 if such a model does not have a direction. Given: sky  unit vector */
+int msi_pb_model_covers(const msi_pb_model *m, const double *sky);
 
 /* msi_pb_model_classes - return the number of kinds of dishes, at most MSI_PB_CLASSES, or of stations, each a kind, at
  * most MSI_PB_STATIONS; class_of [n_antenna] the kind of each antenna of the set, borrowed. */

@@ -458,6 +458,7 @@ static int fill_nodes(maker *k, const box *b)
     msi_pb_terms *t = k->t;
     const msi_image_geometry *g = &t->geometry;
     const int64_t nx = (int64_t)(b->x1 - b->x0) + 1, ny = (int64_t)(b->y1 - b->y0) + 1, larger = nx > ny ? nx : ny;
+    double low[3], high[3];
     msi_pb_moment when[MSI_PB_MOST_TERMS];
     t->x0 = (int64_t)b->x0;
     t->y0 = (int64_t)b->y0;
@@ -467,6 +468,9 @@ static int fill_nodes(maker *k, const box *b)
     if (t->step < (larger + MOST_NODES - 1) / MOST_NODES) t->step = (larger + MOST_NODES - 1) / MOST_NODES;
     t->n_x = (nx - 1) / t->step + 4;
     t->n_y = (ny - 1) / t->step + 4;
+    to_lmn(g, (double)(t->x0 + (t->n_x - 2) * t->step), (double)(t->y0 - t->step), low);
+    to_lmn(g, (double)(t->x0 - t->step), (double)(t->y0 + (t->n_y - 2) * t->step), high);
+    MSI_TRY(msi_pb_view_check(k->d->view, low, high));
     MSI_TRY(msi_alloc(&t->node, t->n_x * t->n_y * t->n * k->n_element, sizeof *t->node, "the primary beam"));
     find_moments(k, when);
 #pragma omp parallel for schedule(dynamic, 1)
