@@ -471,18 +471,8 @@ static int write_corrected(msi_imaging_run *r, const msi_imaging_pb_image *of, m
 /* Make the beam of an interval without rows, whose pointing is not known: NaN. */
 static int make_unknown(msi_imaging_run *r, const msi_imaging_pb_image *of)
 {
-    const msi_image_geometry *g = &of->image->geometry;
-    msi_pb_mean none = {.geometry = *g, .n_plane = r->n_plane, .step = g->nx > g->ny ? g->nx : g->ny};
-    none.n_element = none.n_plane * none.n_plane;
-    none.n_x = (g->nx - 1) / none.step + 4;
-    none.n_y = (g->ny - 1) / none.step + 4;
-    const int64_t n = none.n_x * none.n_y * (none.n_element + 2);
     msi_pb_mean *mean = &r->pb_mean[of->channel == MSI_OUTPUT_MFS ? r->options->channels_out : of->channel];
-    if (mean->node) return MSI_OK;
-    MSI_TRY(msi_alloc(&none.node, n, sizeof *none.node, "the primary beam"));
-    for (int64_t i = 0; i < n; i++) none.node[i] = NAN;
-    *mean = none;
-    return MSI_OK;
+    return mean->node ? MSI_OK : msi_pb_mean_unknown(mean, &of->image->geometry, r->n_plane);
 }
 
 int msi_imaging_pb_begin(msi_imaging_run *r, const msi_imaging_pb_image *of)

@@ -23,7 +23,7 @@ typedef struct msi_pb_target {
     const double *freq_hz, *weight; /* [n_freq] frequencies at which the beam is averaged; weights sum to more than 0 */
 } msi_pb_target;
 
-/* The mean on nodes at every `step` pixels. Node (i, j) is at pixel ((i - 1) * step, (j - 1) * step). */
+/* The mean on nodes at every `step` pixels. Node (i, j) is at pixel ((i - 2) * step, (j - 2) * step). */
 typedef struct msi_pb_mean {
     msi_image_geometry geometry;
     double l, m;            /* direction of pixel (nx/2, ny/2) */
@@ -73,6 +73,9 @@ void msi_pb_mean_free(msi_pb_mean *m); /* leaves it empty */
 
 /* msi_pb_mean_from_plain - make a mean beam from its image, which it then owns. */
 void msi_pb_mean_from_plain(msi_pb_mean *out, const msi_image_geometry *geometry, int n_plane, float *plain);
+
+/* msi_pb_mean_unknown - make a mean beam that is NaN, of an image whose pointing is not known. Returns: 0, MSI_ENOMEM */
+int msi_pb_mean_unknown(msi_pb_mean *out, const msi_image_geometry *geometry, int n_plane);
 
 /* msi_pb_mean_add - add the mean of another channel of the same image to a sum, which is empty at first.
  * Given: weight  of the channel. Returns: 0, MSI_ENOMEM */
