@@ -244,7 +244,9 @@ static int make_model(msi_join_input *in, const msi_join_spec *spec)
                             .n_antenna = 1,
                             .is_circular = has_circular_feeds(&in->header),
                             .diameter_m = diameter_m,
-                            .name = name};
+                            .name = name,
+                            .first_s = INFINITY, /* no times: a beam that changes with them is refused below */
+                            .last_s = -INFINITY};
     if (strncmp(spec->pb, "lofar", 5) == 0 || strcasecmp(in->header.telescope, "LOFAR") == 0)
         return msi_error_set(MSI_EINPUT,
                              "%s: the beams of LOFAR's stations change with time: give their images by -pb-images",

@@ -23,7 +23,7 @@ typedef struct msi_pb_target {
     const double *freq_hz, *weight; /* [n_freq] frequencies at which the beam is averaged; weights sum to more than 0 */
 } msi_pb_target;
 
-/* The mean on nodes at every `step` pixels. Node (i, j) is at pixel ((i - 2) * step, (j - 2) * step). */
+/* The mean on nodes at every `step` pixels. Node (i, j) is at pixel ((i - 3) * step, (j - 3) * step). */
 typedef struct msi_pb_mean {
     msi_image_geometry geometry;
     double l, m;            /* direction of pixel (nx/2, ny/2) */

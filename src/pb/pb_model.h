@@ -40,7 +40,8 @@ typedef struct msi_pb_direction {
 typedef struct msi_pb_set {
     const char *telescope;  /* OBSERVATION::TELESCOPE_NAME */
     double low_hz, high_hz; /* frequency range of the selected channels */
-    double first_s, last_s; /* MJD seconds of the first and last selected rows, within 15 minutes */
+    double first_s,
+        last_s; /* MJD seconds of the first and last selected rows, within 15 minutes; first > last: unknown */
     int64_t n_antenna;
     const double *diameter_m;        /* [n_antenna] DISH_DIAMETER; 0: unknown */
     const char *const *name;         /* [n_antenna] */
