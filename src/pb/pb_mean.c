@@ -657,15 +657,28 @@ static double value_before(const pixel_work *w, int plane, int64_t at)
     return msi_image_value(w->from, w->image->precision, plane * msi_image_n_pixel(&w->image->geometry) + at);
 }
 
+/* Return the least norm of the rows of a matrix. Feeds that are turned on the sky, as those of LOFAR and the MWA, turn Q
+ * and U, whose responses to themselves are then negative or 0. */
+static double least_row(const double *matrix, int n)
+{
+    double least = INFINITY;
+    for (int p = 0; p < n; p++) {
+        double sum = 0;
+        for (int q = 0; q < n; q++) sum += matrix[p * n + q] * matrix[p * n + q];
+        least = fmin(least, sqrt(sum));
+    }
+    return least;
+}
+
 /* Correct the planes of a pixel by its matrix. */
 static void correct_pixel(const msi_pb_mean *m, const pixel_work *w, const double *value, int64_t at)
 {
     const int n = w->image->n_plane, first = w->first, is_whole = n == m->n_plane;
     double a[MSI_MAX_PLANES * MSI_MAX_PLANES], inverse[MSI_MAX_PLANES * MSI_MAX_PLANES], in[MSI_MAX_PLANES];
-    double least = INFINITY;
+    double least = value && is_whole ? least_row(value, n) : INFINITY;
     for (int p = 0; p < n; p++) {
         in[p] = value_before(w, p, at);
-        if (value) least = fmin(least, value[(first + p) * (m->n_plane + 1)]);
+        if (value && !is_whole) least = fmin(least, value[(first + p) * (m->n_plane + 1)]);
     }
     int is_there = value && least > w->limit;
     if (is_there && is_whole && n > 1) {
@@ -790,9 +803,9 @@ static void correct_terms(const term_correction *c, const double *value, double 
 {
     const int n_term = c->taylor.n_term, n_plane = c->node->n_plane, n = n_term * n_plane;
     double right[MOST_UNKNOWNS], *matrix = work, *inverse = work + n * n;
-    double least = INFINITY;
-    for (int p = 0; p < n_plane; p++) least = fmin(least, beam_moment(c, value, 0, p * (n_plane + 1)));
-    if (!(least > c->limit)) {
+    double mean[MSI_MAX_PLANES * MSI_MAX_PLANES];
+    for (int i = 0; i < n_plane * n_plane; i++) mean[i] = beam_moment(c, value, 0, i);
+    if (!(least_row(mean, n_plane) > c->limit)) {
         blank_terms(c, at);
         return;
     }

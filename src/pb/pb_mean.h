@@ -99,7 +99,7 @@ int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double 
  * msi_pb_mean_correct - correct the planes of an image for the beam: multiply each pixel by the inverse of its matrix.
  * Given:              first  the number of the image's first plane among the target's; an image of fewer planes is
  *                            divided by the response of each plane to itself
- *                     limit  pixels where the least response of a plane to itself is at or below it become NaN
+ *                     limit  pixels where the least response of a plane, the norm of its row, is at or below it become NaN
  *                     from   pixels to correct, of the planes, size and precision of the image; may be image->pixel
  * Returned:           image  its pixels
  * Returns:            0, MSI_ENOMEM
@@ -118,7 +118,8 @@ typedef struct msi_pb_taylor {
  * least-squares polynomial of the beam times the sky's spectrum, a = H^-1 G X^T B s; of true flux, they are the
  * least-squares polynomial of the sky's spectrum with weights times the beam.
  * Given:              node        [n_node] the beams at the frequencies of the nodes, of the same image
- *                     limit       pixels where the least mean response of a plane to itself is at or below it become NaN
+ *                     limit       pixels where the least mean response of a plane, the norm of its row, is at or below it
+ *                                 become NaN
  *                     plane       that of *covariance
  * Given and returned: term        [n_term][n_plane] images
  * Returned:           beam        [n_term][n_plane] images of the same size: the terms of the response of each plane to

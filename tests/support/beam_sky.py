@@ -130,6 +130,18 @@ def tile_jones(axes, time_s, hz, ra, dec):
     return gain * np.array([[np.cos(z) * np.sin(a), np.cos(a)], [np.cos(z) * np.cos(a), -np.sin(a)]])
 
 
+def tile_on_sky(axes, time_s, hz, ra, dec):
+    """The same with columns along north and east of the sky."""
+    step, way = 1e-6, itrf(time_s, ra, dec)
+    north, east = (itrf(time_s, ra, dec + step) - way) / step, (itrf(time_s, ra + step / np.cos(dec), dec) - way) / step
+    e, n, _ = axes @ way
+    a = np.arctan2(e, n)
+    phi = axes[0][:, None] * np.cos(a) - axes[1][:, None] * np.sin(a)
+    theta = np.cross(way, phi, axis=0)  # azimuth runs from north through east, so that this points down
+    turn = np.array([[(p * q).sum(axis=0) for q in (north, east)] for p in (theta, phi)])
+    return np.einsum("fin,ijn->fjn", tile_jones(axes, time_s, hz, ra, dec), turn)
+
+
 def tile_layout(s):
     """A layout of MWA tiles."""
     site, path = np.array([-2559454.1, 5095372.1, -2849057.2]), s.path("mwa-layout.txt")
@@ -202,14 +214,17 @@ class Sky:
         stretch = np.where(r > 0, np.arcsin(r) / np.where(r > 0, r, 1), 1)
         return l * stretch, m * stretch, l, m
 
+    def directions(self, x, y):
+        """Right ascensions and declinations."""
+        _, _, l, m = self.offsets(x, y)
+        n, (ra0, dec0) = np.sqrt(1 - l**2 - m**2), self.centre
+        return ra0 + np.arctan2(l, n * np.cos(dec0) - m * np.sin(dec0)), np.arcsin(m * np.cos(dec0) + n * np.sin(dec0))
+
     def response(self, mhz, x, y, chi, sizes):
         """Of one baseline at one time, with the feeds turned by chi."""
         east, north, _, _ = self.offsets(x, y)
         if self.name == "mwa":
-            _, _, l, m = self.offsets(x, y)
-            n, (ra0, dec0) = np.sqrt(1 - l**2 - m**2), self.centre
-            ra = ra0 + np.arctan2(l, n * np.cos(dec0) - m * np.sin(dec0))
-            dec = np.arcsin(m * np.cos(dec0) + n * np.sin(dec0))
+            ra, dec = self.directions(x, y)
             shape = np.shape(ra)
             jones = tile_jones(site_axes(self.position), chi, mhz * 1e6, *np.reshape([ra, dec], (2, -1)))
             return (np.abs(jones)**2).sum(axis=(0, 1)).reshape(shape) / 2
@@ -288,11 +303,12 @@ class Sky:
         i, q, u, v = (self.spectrum(mhz)[:, None] * self.polarised).T
         sky = np.array([[i + q, u + 1j * v], [u - 1j * v, i - q]])
         east, north, _, _ = self.offsets(*np.array(self.at).T)
-        if self.name != "meerkat":
+        if self.name not in ("meerkat", "mwa"):
             seen = sky * self.beam(mhz, east, north, sizes)
         else:
-            jones = self.jones(mhz, east, north, chi)
-            seen = np.einsum("ijn,jkn,lkn->iln", jones, sky, jones)
+            jones = (self.jones(mhz, east, north, chi) if self.name == "meerkat" else
+                     tile_on_sky(site_axes(self.position), chi, mhz * 1e6, *self.directions(*np.array(self.at).T)))
+            seen = np.einsum("ijn,jkn,lkn->iln", jones, sky, jones.conj())
         return seen.reshape(4, -1).T
 
     def predicted(self):

@@ -50,8 +50,8 @@ def sky_is_right(s, name):
 
 
 def check_polarised(s):
-    for name in "meerkat", "vla", "atca", "gmrt", "alma":
-        sky = Sky(s, name, 128, "XX,XY,YX,YY")
+    for name in "meerkat", "vla", "atca", "gmrt", "alma", "mwa":
+        sky = Sky(s, name, 128, "XX,XY,YX,YY", integration="2min" if name == "mwa" else None)
         with table(sky.path, readonly=False, ack=False) as t:
             t.putcol("DATA", sky.predicted())
         clean(s, sky, "-grid-with-beam", "-pol", "IQUV", "-join-polarizations")
