@@ -85,6 +85,8 @@ struct msi_ms_reader {
     int n_piece, n_group, next_group;
     int64_t n_taken;         /* groups so far in the share of this reader */
     int share, n_share;      /* as in msi_ms_opening */
+    int whole_fields;        /* shares are of whole fields */
+    int64_t n_share_row;     /* rows of the share, about */
     int64_t n_sample_passed; /* samples in groups so far, in the share or not; counted only with shares */
     msi_ms_run *piece;
     msi_ms_group group[MSI_MS_MAX_GROUPS];
@@ -103,6 +105,9 @@ int msi_ms_reader_make(msi_ms_reader **out, const char *const *paths, int n_path
  * find the same; NULL: in this process alone. */
 int msi_ms_reader_open_with(msi_ms_reader **out, const char *const *paths, int n_path,
                             const msi_ms_selection *selection, const struct msi_ms_partners *partners);
+
+/* msi_ms_reader_take_share - read only a share, as in msi_ms_opening. Returns: 0, MSI_ENOMEM. */
+int msi_ms_reader_take_share(msi_ms_reader *r, int share, int n_share, int whole_fields);
 
 /* msi_ms_reader_list - fill spw[n_spw] from the sets' setups. Returns: 0, MSI_ENOMEM. */
 int msi_ms_reader_list(msi_ms_reader *r);

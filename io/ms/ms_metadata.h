@@ -45,6 +45,7 @@ typedef struct msi_ms_field {
     int source_id;
     msi_ms_motion motion;
     int64_t n_row;   /* selected rows */
+    int share;       /* share that reads the field, if shares are of whole fields */
     int64_t doppler; /* index among the fields of msi_ms_set.doppler */
     msi_ms_aim aim;
 } msi_ms_field;

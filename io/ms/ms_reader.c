@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -196,7 +197,12 @@ int64_t msi_ms_reader_n_row(const msi_ms_reader *r)
 
 int64_t msi_ms_reader_n_share_row(const msi_ms_reader *r)
 {
-    return r->n_share > 1 ? r->n_row / r->n_share + 1 : r->n_row;
+    return r->n_share > 1 ? r->n_share_row : r->n_row;
+}
+
+int msi_ms_reader_has_whole_fields(const msi_ms_reader *r)
+{
+    return r->whole_fields;
 }
 
 int64_t msi_ms_reader_n_sample(const msi_ms_reader *r)
@@ -434,6 +440,96 @@ int msi_ms_reader_centre_of(const msi_ms_reader *r, int64_t id, double *ra_rad, 
     return MSI_OK;
 }
 
+/* ---- Shares ---- */
+
+/* Find the largest item without a share. */
+static int largest_left(const int64_t *size, int n, const int *share)
+{
+    int largest = -1;
+    for (int i = 0; i < n; i++)
+        if (share[i] < 0 && (largest < 0 || size[i] > size[largest])) largest = i;
+    return largest;
+}
+
+int msi_ms_share_out(const int64_t *size, int n, int n_share, int *share)
+{
+    int64_t *has;
+    MSI_TRY(msi_alloc(&has, n_share, sizeof *has, "shares"));
+    for (int i = 0; i < n; i++) share[i] = -1;
+    for (int n_assigned = 0; n_assigned < n; n_assigned++) {
+        const int i = largest_left(size, n, share);
+        int least = 0;
+        for (int k = 1; k < n_share; k++)
+            if (has[k] < has[least]) least = k;
+        share[i] = least;
+        has[least] += size[i] > 0 ? size[i] : 1;
+    }
+    msi_free(has);
+    return MSI_OK;
+}
+
+/* Fields within this distance, of any set, are in the same share. */
+static const double ONE_FIELD_RAD = 1e-6;
+
+static int by_direction(const void *a, const void *b)
+{
+    const msi_ms_field *f = *(msi_ms_field *const *)a, *g = *(msi_ms_field *const *)b;
+    if (f->dec_rad != g->dec_rad) return f->dec_rad < g->dec_rad ? -1 : 1;
+    return f->ra_rad == g->ra_rad ? 0 : f->ra_rad < g->ra_rad ? -1 : 1;
+}
+
+static int is_same_direction(const msi_ms_field *f, const msi_ms_field *g)
+{
+    return fabs(f->ra_rad - g->ra_rad) < ONE_FIELD_RAD && fabs(f->dec_rad - g->dec_rad) < ONE_FIELD_RAD;
+}
+
+/* Assign all fields to shares. Given: field, size, of_size [n]  zeroed. Returned: *most  the most rows of a share */
+static int share_fields(msi_ms_reader *r, int n, msi_ms_field **field, int64_t *size, int *of_size, int64_t *most)
+{
+    int n_direction = 0, at = 0;
+    for (int s = 0; s < r->n_set; s++)
+        for (int i = 0; i < r->set[s].n_field; i++)
+            if (r->set[s].field[i].n_row > 0) field[at++] = &r->set[s].field[i];
+    qsort(field, (size_t)n, sizeof *field, by_direction);
+    for (int i = 0; i < n; i++) {
+        if (i && !is_same_direction(field[i], field[i - 1])) n_direction++;
+        size[n_direction] += field[i]->n_row;
+        field[i]->share = n_direction;
+    }
+    MSI_TRY(msi_ms_share_out(size, n ? n_direction + 1 : 0, r->n_share, of_size));
+    *most = r->n_share_row = 0;
+    for (int k = 0; k < r->n_share; k++) {
+        int64_t n_row = 0;
+        for (int i = 0; i <= n_direction; i++) n_row += of_size[i] == k ? size[i] : 0;
+        if (n_row > *most) *most = n_row;
+        if (k == r->share) r->n_share_row = n_row;
+    }
+    for (int i = 0; i < n; i++) field[i]->share = of_size[field[i]->share];
+    return MSI_OK;
+}
+
+int msi_ms_reader_take_share(msi_ms_reader *r, int share, int n_share, int whole_fields)
+{
+    int n = 0, *of_size = NULL;
+    msi_ms_field **field = NULL;
+    int64_t *size = NULL, most = 0;
+    r->share = share;
+    r->n_share = n_share;
+    if (n_share < 2) return MSI_OK;
+    field_place place = {0, -1};
+    while (whole_fields && next_field(r, &place)) n++;
+    int rc = msi_alloc(&field, n + 1, sizeof *field, "fields");
+    if (!rc) rc = msi_alloc(&size, n + 1, sizeof *size, "fields");
+    if (!rc) rc = msi_alloc(&of_size, n + 1, sizeof *of_size, "fields");
+    if (!rc) rc = share_fields(r, n, field, size, of_size, &most);
+    r->whole_fields = n && 2 * most * n_share <= 3 * r->n_row;
+    if (!r->whole_fields) r->n_share_row = r->n_row / n_share + 1;
+    msi_free(field);
+    msi_free(size);
+    msi_free(of_size);
+    return rc;
+}
+
 /* ---- Plan ---- */
 
 static msi_ms_group *find_group(msi_ms_reader *r, const msi_ms_run *run)
@@ -498,6 +594,7 @@ static int64_t share_begin(const msi_ms_reader *r, int share)
 static int is_in_share(msi_ms_reader *r, const msi_ms_group *group, int *is_end)
 {
     if (r->n_share < 2) return 1;
+    if (r->whole_fields) return r->set[r->set_index].field[group->field_id].share == r->share;
     const int64_t first = r->n_sample_passed;
     r->n_sample_passed += group->n_row * r->set[r->set_index].setup[group->data_desc_id].n_chan;
     *is_end = first >= share_begin(r, r->share + 1);

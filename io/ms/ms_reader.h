@@ -127,12 +127,22 @@ int msi_ms_reader_n_spw(const msi_ms_reader *r);
 const msi_ms_spw *msi_ms_reader_spw(const msi_ms_reader *r, int i);
 const char *msi_ms_reader_data_column(const msi_ms_reader *r); /* column of the first set */
 const char *msi_ms_reader_data_column_of(const msi_ms_reader *r, int set);
-int64_t msi_ms_reader_n_row(const msi_ms_reader *r);       /* selected rows, all sets */
-int64_t msi_ms_reader_n_share_row(const msi_ms_reader *r); /* about those of its share (msi_ms_opening) */
-int64_t msi_ms_reader_n_sample(const msi_ms_reader *r);    /* rows x channels, all sets */
+int64_t msi_ms_reader_n_row(const msi_ms_reader *r);        /* selected rows, all sets */
+int64_t msi_ms_reader_n_share_row(const msi_ms_reader *r);  /* about those of its share, as in msi_ms_opening */
+int msi_ms_reader_has_whole_fields(const msi_ms_reader *r); /* its share is of whole fields */
+int64_t msi_ms_reader_n_sample(const msi_ms_reader *r);     /* rows x channels, all sets */
 int64_t msi_ms_reader_n_time(const msi_ms_reader *r); /* distinct TIMEs of all rows of a set, largest over the sets */
 int64_t msi_ms_reader_n_selected_time(const msi_ms_reader *r);       /* the same for selected rows */
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r); /* so far */
+
+/*
+ * msi_ms_share_out - assign items to shares: the largest item first, each to the share with the least so far, the lowest of
+ * equal ones. So if there are items, the first share has one.
+ * Given:    size [n]  0: not known, which is still work
+ * Returned: share [n]  the same for the same sizes
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_ms_share_out(const int64_t *size, int n, int n_share, int *share);
 
 /* Kinds of phase centres, most of which move on the sky. */
 typedef enum msi_ms_motion {

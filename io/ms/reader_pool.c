@@ -271,8 +271,7 @@ static int open_sets(const reader_process *p, pool_request *q, msi_ms_reader **r
     *is_done = !x.is_cut_off;
     if (x.is_cut_off) return MSI_OK;
     MSI_TRY(status);
-    (*r)->share = open.opening.share;
-    (*r)->n_share = open.opening.n_share;
+    MSI_TRY(msi_ms_reader_take_share(*r, open.opening.share, open.opening.n_share, open.opening.whole_fields));
     msi_progress_end();
     char *bytes;
     pool_reply answer = {.kind = POOL_OPENED, .number = open.number};
@@ -755,12 +754,11 @@ int msi_reader_pool_open(msi_reader_pool *pool, const msi_ms_opening *opening, m
     (*reader)->selection = pool->selection;
     (*reader)->selection.coordinates_only = opening->coordinates_only;
     (*reader)->selection.keep_flagged_rows = opening->keep_flagged_rows;
-    (*reader)->share = opening->share;
-    (*reader)->n_share = opening->n_share;
     (*reader)->pool = pool;
     (*reader)->pool_ops = &POOL_OPS;
     (*reader)->pool_opening = pool->opening;
-    const int rc = opening->coordinates_only ? MSI_OK : choose_direct(pool, *reader);
+    int rc = msi_ms_reader_take_share(*reader, opening->share, opening->n_share, opening->whole_fields);
+    if (!rc && !opening->coordinates_only) rc = choose_direct(pool, *reader);
     if (!rc) return MSI_OK;
     msi_ms_reader_free(*reader);
     *reader = NULL;

@@ -54,6 +54,7 @@ typedef struct msi_ms_opening {
     int64_t interval_begin, interval_end;
     int may_be_empty, coordinates_only, keep_flagged_rows;
     int share, n_share; /* read share `share` of n_share runs of blocks with about equal samples; n_share 0: all */
+    int whole_fields;   /* shares are of whole fields, if no share has more than 1.5 times the mean of rows then */
 } msi_ms_opening;
 
 /*

@@ -316,7 +316,7 @@ static int assign_sets(prediction *r)
     for (int i = 0; i < all->n_ms; i++) bytes[i] = msi_ms_paths_bytes(&all->ms_paths[i], 1);
     int rc = msi_alloc(&rank, all->n_ms, sizeof *rank, "sets");
     if (!rc) rc = msi_alloc(&r->paths, all->n_ms, sizeof *r->paths, "sets");
-    if (!rc) rc = msi_ranks_assign_sets(bytes, all->n_ms, r->ranks->env_size, rank);
+    if (!rc) rc = msi_ms_share_out(bytes, all->n_ms, r->ranks->env_size, rank);
     r->own.n_ms = 0;
     r->own.ms_paths = r->paths;
     for (int i = 0; !rc && i < all->n_ms; i++)

@@ -123,7 +123,8 @@ int msi_open_sets_interval(msi_interval *t, msi_reader_pool *pool, const msi_opt
                               .may_be_empty = o->members != NULL,
                               .coordinates_only = o->dry_run,
                               .share = request->share,
-                              .n_share = request->n_share};
+                              .n_share = request->n_share,
+                              .whole_fields = o->pb.mosaic};
     memset(t, 0, sizeof *t);
     t->begin = opening.interval_begin;
     t->end = opening.interval_end;

@@ -42,7 +42,7 @@ typedef struct msi_interval {
 /* The part of the selected rows to open: an interval, and a rank's share. */
 typedef struct msi_open_request {
     int64_t interval;   /* number of the interval among options->intervals_out, from 0 */
-    int share, n_share; /* as in msi_ms_opening */
+    int share, n_share; /* as in msi_ms_opening; of a mosaic they are of whole fields */
 } msi_open_request;
 
 /*

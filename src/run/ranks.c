@@ -331,34 +331,7 @@ int msi_ranks_sum_density(msi_ranks *ranks, msi_density *d)
     return MSI_OK;
 }
 
-/* ---- Assignment of sets and devices ---- */
-
-/* Find the largest set that is not assigned yet. */
-static int largest_unassigned(const int64_t *bytes, int n, const int *rank)
-{
-    int largest = -1;
-    for (int i = 0; i < n; i++)
-        if (rank[i] < 0 && (largest < 0 || bytes[i] > bytes[largest])) largest = i;
-    return largest;
-}
-
-int msi_ranks_assign_sets(const int64_t *bytes, int n, int n_rank, int *rank)
-{
-    int64_t *has;
-    MSI_TRY(msi_alloc(&has, n_rank, sizeof *has, "ranks"));
-    for (int i = 0; i < n; i++) rank[i] = -1;
-    for (int n_assigned = 0; n_assigned < n; n_assigned++) {
-        const int i = largest_unassigned(bytes, n, rank);
-        int least = 0;
-        for (int k = 1; k < n_rank; k++)
-            if (has[k] < has[least]) least = k;
-        rank[i] = least;
-        /* A set of unknown size is still work. */
-        has[least] += bytes[i] > 0 ? bytes[i] : 1;
-    }
-    msi_free(has);
-    return MSI_OK;
-}
+/* ---- Assignment of devices ---- */
 
 int msi_ranks_assign_devices(const int *device, int n, const msi_ranks *ranks, int *own)
 {

@@ -141,16 +141,6 @@ int msi_ranks_image(msi_ranks *ranks, msi_image *image);
 int msi_ranks_sum_density(msi_ranks *ranks, msi_density *d);
 
 /*
- * msi_ranks_assign_sets - assign whole sets to ranks: the largest set first, each to the rank with the fewest bytes so
- * far, the lowest of equal ranks.
- * Given:    bytes [n]
- * Returned: rank [n]
- * Returns:  0, MSI_ENOMEM
- * Notes:    every rank gets the same result. If there is a set, the first rank has one.
- */
-int msi_ranks_assign_sets(const int64_t *bytes, int n, int n_rank, int *rank);
-
-/*
  * msi_ranks_assign_devices - choose this rank's devices, at least one. Devices go in turn to the ranks that see the
  * same
  * ones. If there are more ranks than devices, ranks share devices.

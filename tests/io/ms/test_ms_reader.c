@@ -443,6 +443,21 @@ static void test_many_rows(void **state)
     check_set(&f, &s, every_row);
 }
 
+static void test_share_out(void **state)
+{
+    (void)state;
+    static const int64_t size[] = {3, 9, 0, 4, 5};
+    int share[5];
+    /* 9 to share 0; 5 to 1; 4 to 1; at 9 each, 3 to 0; the item without a size to 1. */
+    static const int want[] = {0, 0, 1, 1, 1};
+    assert_int_equal(msi_ms_share_out(size, 5, 2, share), MSI_OK);
+    for (int i = 0; i < 5; i++) assert_int_equal(share[i], want[i]);
+    /* More shares than items of one size: the first shares get one each. */
+    static const int64_t none[] = {0, 0, 0};
+    assert_int_equal(msi_ms_share_out(none, 3, 7, share), MSI_OK);
+    for (int i = 0; i < 3; i++) assert_int_equal(share[i], i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_channels),        cmocka_unit_test(test_expressions),  cmocka_unit_test(test_uv_limits),
         cmocka_unit_test(test_baseline_limits), cmocka_unit_test(test_keep_flagged), cmocka_unit_test(test_observation),
         cmocka_unit_test(test_centres),         cmocka_unit_test(test_two_blocks),   cmocka_unit_test(test_many_rows),
+        cmocka_unit_test(test_share_out),
     };
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }

@@ -270,21 +270,6 @@ static void test_same(void **state)
 
 /* ---- Assignment ---- */
 
-static void test_assign_sets(void **state)
-{
-    (void)state;
-    static const int64_t bytes[] = {3, 9, 0, 4, 5};
-    int rank[5];
-    /* 9 to rank 0; 5 to 1; 4 to 1; at 9 bytes each, 3 to 0; the set without a size to 1. */
-    static const int want[] = {0, 0, 1, 1, 1};
-    assert_int_equal(msi_ranks_assign_sets(bytes, 5, 2, rank), MSI_OK);
-    for (int i = 0; i < 5; i++) assert_int_equal(rank[i], want[i]);
-    /* More ranks than sets of one size: the first ranks get one each. */
-    static const int64_t none[] = {0, 0, 0};
-    assert_int_equal(msi_ranks_assign_sets(none, 3, 7, rank), MSI_OK);
-    for (int i = 0; i < 3; i++) assert_int_equal(rank[i], i);
-}
-
 /* Devices go to ranks in turn. If there are more ranks than devices, each rank has one. */
 static void test_assign_devices(void **state)
 {
@@ -328,13 +313,8 @@ static void test_gpus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_image),
-        cmocka_unit_test(test_agree),
-        cmocka_unit_test(test_broadcast),
-        cmocka_unit_test(test_same),
-        cmocka_unit_test(test_assign_sets),
-        cmocka_unit_test(test_assign_devices),
+        cmocka_unit_test(test_sum),       cmocka_unit_test(test_image), cmocka_unit_test(test_agree),
+        cmocka_unit_test(test_broadcast), cmocka_unit_test(test_same),  cmocka_unit_test(test_assign_devices),
         cmocka_unit_test(test_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
