@@ -110,6 +110,15 @@ int msi_ordered_parallel_run(const msi_ordered_parallel *t)
     return msi_first_error_raise(&r.failure);
 }
 
+int msi_ordered_at_once(int64_t n_item, int64_t each_bytes, int64_t free_bytes)
+{
+    const int64_t n_thread = omp_get_max_threads(), quarter = msi_memory_limit() / 4;
+    const int64_t bytes = free_bytes < quarter ? free_bytes : quarter;
+    int64_t n = n_item / 2 < n_thread ? n_item / 2 : n_thread;
+    while (n > 1 && n * each_bytes > bytes) n--;
+    return n > 1 ? (int)n : 1;
+}
+
 int msi_ordered_step_begin(int step)
 {
     ordered_run *r = own.of;

@@ -25,6 +25,14 @@ typedef struct msi_ordered_parallel {
 int msi_ordered_parallel_run(const msi_ordered_parallel *t);
 
 /*
+ * msi_ordered_at_once - choose the number of threads for items that each could use all of OpenMP's threads, such as
+ * images: a small image has too little work for many.
+ * Given:   each_bytes  memory of an item at work; free_bytes  what may be used by all of them
+ * Returns: 1 .. omp_get_max_threads(): at most half the items, and their memory at most a quarter of the limit
+ */
+int msi_ordered_at_once(int64_t n_item, int64_t each_bytes, int64_t free_bytes);
+
+/*
  * msi_ordered_step_begin - wait until every earlier item has ended a step, or all of its work: sums over items are added
  * up in the order of items while items are processed. msi_ordered_step_end - let the next item begin the step.
  * Given:   step  0 .. MSI_ORDERED_STEPS - 1; an item takes each at most once, in rising order

@@ -5,7 +5,7 @@
  *   2. The response of each facet is summed over the samples, once.
  *   3. A gridder is made for the box of a facet. It predicts the facet's part of the model, which is added to the model's
  *      visibilities, or it images the differences.
- *   4. Facets are shared out to devices; their images are added with their weights.
+ *   4. Facets are shared out to devices, or to threads; their images are added with their weights.
  * These steps are in one file because all need the rows of a segment.
  */
 #include "src/facets/facet_gridding.h"
@@ -147,7 +147,7 @@ typedef struct facet_pass {
     const msi_facet_source *source; /* the samples see a source of 1 Jy at the centre; NULL: the stored samples */
     void **model; /* [segments] visibilities to subtract, shaped as those of the segment; NULL: none */
     struct msi_facet_devices *devices; /* the samples on GPUs; NULL: they are made here */
-    int device;                        /* the number of the one to use */
+    int worker;                        /* number of the one that works on the facet; of devices, of the one to use */
 } facet_pass;
 
 /* Return the number of Taylor terms, and of planes of images and models. */
@@ -575,6 +575,7 @@ static msi_gridder_spec spec_of(const facet_pass *p, double accuracy, int predic
     spec.psf = spec.psf_only = spec.residual = spec.tagged = 0;
     spec.predict = predicts;
     spec.precision = p->store->precision == MSI_FP32 ? MSI_PRECISION_FP32 : MSI_PRECISION_FP64;
+    spec.n_thread = 0; /* those of the facet's worker */
     if (accuracy > 0) spec.accuracy = accuracy;
     /* Towers need a centred image. */
     spec.strategy = NULL;
@@ -727,6 +728,21 @@ static int cut_model(const facet_pass *p, const facet_model *of, const float *we
     return MSI_OK;
 }
 
+/* Strips of the samples. A facet is added to each after the facets before it: while a thread adds to a strip, others add
+ * later facets to earlier ones. */
+enum { STRIPS = 32 };
+
+/* Begin to add to a segment. Given and returned: *strip  the one that is added to; -1: none */
+static int begin_strip(const msi_vis_store *s, int64_t segment, int *strip)
+{
+    const int of_segment = (int)(segment * STRIPS / s->n_segment);
+    while (*strip < of_segment) {
+        if (*strip >= 0) msi_ordered_step_end(*strip);
+        MSI_TRY(msi_ordered_step_begin(++*strip));
+    }
+    return MSI_OK;
+}
+
 /* Predict a facet, batch by batch, and add it. Given: to [segments] */
 static int predict_facet(const facet_pass *p, double accuracy, const msi_image *model, void **to)
 {
@@ -736,6 +752,7 @@ static int predict_facet(const facet_pass *p, double accuracy, const msi_image *
     msi_c64 *vis = NULL;
     double *bent = NULL;
     int64_t n_allocated = 0, n_bent = 0;
+    int strip = -1;
     MSI_TRY(make_gridder(p, accuracy, 1, &g));
     int rc = msi_gridder_model(g, model);
     batch b = next_batch(s, 0);
@@ -766,7 +783,8 @@ static int predict_facet(const facet_pass *p, double accuracy, const msi_image *
                 n_allocated = n;
             }
             const msi_vis_block block = block_of(segment, n_made(p->work), bent);
-            rc = msi_gridder_fetch(g, block.n_row, block.n_chan, block.freq_hz, vis);
+            rc = begin_strip(s, i, &strip);
+            if (!rc) rc = msi_gridder_fetch(g, block.n_row, block.n_chan, block.freq_hz, vis);
             if (!rc) rc = add_predicted(p, i, vis, to[i]);
         }
         msi_gridder_clear(g);
@@ -778,7 +796,7 @@ static int predict_facet(const facet_pass *p, double accuracy, const msi_image *
     return rc;
 }
 
-/* ---- All facets, shared out to devices ---- */
+/* ---- All facets, shared out to workers: devices, or threads of the CPU ---- */
 
 #ifdef MSI_HAVE_CUDA
 static msi_facet_task task_of(const facet_pass *p, const msi_gridder_spec *spec)
@@ -831,13 +849,40 @@ static void leave_devices(facet_pass *p, msi_facet_channel *c)
     end_pass(p);
 }
 
-static int count_devices(const facet_pass *p)
+static int64_t n_pixel(const msi_facets *f, int facet)
 {
+    return f->facet[facet].nx * f->facet[facet].ny;
+}
+
+/* Choose how many facets are worked on at a time: one on each device, or as many as the CPU has threads and memory for. */
+static int choose_workers(const facet_pass *p, int *n)
+{
+    const msi_facet_work *w = p->work;
+    const msi_vis_store *s = p->store;
+    const batch b = next_batch(s, 0);
+    facet_pass largest = *p;
+    msi_gridder *g;
+    msi_gridder_report report;
+    *n = 1;
 #ifdef MSI_HAVE_CUDA
-    if (p->devices) return msi_facet_devices_n(p->devices);
+    if (p->devices) *n = msi_facet_devices_n(p->devices);
+    if (p->devices) return MSI_OK;
 #endif
-    (void)p;
-    return 1;
+    largest.facet = 0;
+    for (int i = 1; i < w->facets->n; i++)
+        if (n_pixel(w->facets, i) > n_pixel(w->facets, largest.facet)) largest.facet = i;
+    msi_facets_centre(w->facets, largest.facet, &largest.l, &largest.m);
+    MSI_TRY(make_gridder(&largest, 0, 0, &g));
+    int rc = msi_gridder_estimate(g, b.n_sample, b.n_row, s->w_min_lambda, s->w_max_lambda, &report);
+    msi_gridder_free(g);
+    MSI_TRY(rc);
+    if (report.backend != MSI_BACKEND_CPU) return MSI_OK;
+    const int64_t each =
+        report.grid_bytes +
+        msi_facet_bytes(b.n_sample, b.n_row, n_made(w), w->planes.n_stored, s->precision, 0, has_slopes(p)) +
+        2 * n_made(w) * n_pixel(w->facets, largest.facet) * msi_image_pixel_bytes(s->precision);
+    *n = msi_ordered_at_once(w->facets->n, each, (msi_memory_limit() - msi_memory_in_use()) / 2);
+    return MSI_OK;
 }
 
 /* Results of a facet. */
@@ -851,7 +896,7 @@ typedef struct facet_turn {
 #endif
 } facet_turn;
 
-/* A task for all facets: facet i has its turn on device i % n_device. */
+/* A task for all facets: facet i has its turn with worker i % n_worker. */
 typedef struct facet_turns {
     facet_pass pass;
     double accuracy;
@@ -862,8 +907,8 @@ typedef struct facet_turns {
     void **to;           /* [segments] zeroed, where the CPU adds visibilities */
     /* Of images: */
     msi_image *out;
-    facet_turn *made; /* [n_device] of images; of predictions only times */
-    int n_device;
+    facet_turn *made; /* [n_worker] of images; of predictions only times */
+    int n_worker;
 } facet_turns;
 
 /* Log how long all facets took. Given: what  was done to them */
@@ -872,7 +917,7 @@ static void report_turns(const facet_turns *t, const char *what, double seconds)
     char parts[200] = "";
 #ifdef MSI_HAVE_CUDA
     facet_turn sum = {0};
-    for (int i = 0; i < t->n_device; i++) {
+    for (int i = 0; i < t->n_worker; i++) {
         sum.weights_s += t->made[i].weights_s;
         sum.sums_s += t->made[i].sums_s;
         sum.times.gains_s += t->made[i].times.gains_s;
@@ -881,7 +926,7 @@ static void report_turns(const facet_turns *t, const char *what, double seconds)
     }
     if (t->pass.devices)
         snprintf(parts, sizeof parts, "%s: weights %.3f s, gains %.3f s, samples %.3f s, gridders %.3f s, sums %.3f s",
-                 t->n_device == 1 ? " on the GPU" : " on several GPUs", sum.weights_s, sum.times.gains_s,
+                 t->n_worker == 1 ? " on the GPU" : " on several GPUs", sum.weights_s, sum.times.gains_s,
                  sum.times.samples_s, sum.times.gridders_s, sum.sums_s);
 #endif
     msi_log_detail("facets: %s %d in %.3f s%s", what, t->pass.work->facets->n, seconds, parts);
@@ -892,13 +937,13 @@ static int run_turns(facet_turns *t, const char *what, int (*work)(void *of, int
                      int (*finish)(void *of, int64_t i))
 {
     const double start = msi_wall_s();
-    t->n_device = count_devices(&t->pass);
-    MSI_TRY(msi_alloc(&t->made, t->n_device, sizeof *t->made, "facets"));
+    MSI_TRY(choose_workers(&t->pass, &t->n_worker));
+    MSI_TRY(msi_alloc(&t->made, t->n_worker, sizeof *t->made, "facets"));
     const msi_ordered_parallel turns = {
-        .n_item = t->pass.work->facets->n, .n_thread = t->n_device, .work = work, .finish = finish, .of = t};
+        .n_item = t->pass.work->facets->n, .n_thread = t->n_worker, .work = work, .finish = finish, .of = t};
     const int rc = msi_ordered_parallel_run(&turns);
     if (!rc && what) report_turns(t, what, msi_wall_s() - start);
-    for (int i = 0; i < t->n_device; i++) {
+    for (int i = 0; i < t->n_worker; i++) {
         msi_free(t->made[i].weight);
         msi_image_free(&t->made[i].image);
     }
@@ -911,7 +956,7 @@ static facet_pass pass_of(const facet_turns *t, int64_t facet)
 {
     facet_pass p = t->pass;
     p.facet = (int)facet;
-    p.device = (int)(facet % t->n_device);
+    p.worker = (int)(facet % t->n_worker);
     msi_facets_centre(p.work->facets, p.facet, &p.l, &p.m);
     return p;
 }
@@ -923,7 +968,7 @@ static int weigh_facet(const facet_turns *t, const facet_pass *p, float **weight
     const double start = msi_wall_s();
     MSI_TRY(msi_alloc(weight, f->facet[p->facet].nx * f->facet[p->facet].ny, sizeof **weight, "weights of a facet"));
     const int rc = msi_facets_weights(f, p->facet, *weight);
-    t->made[p->device].weights_s += msi_wall_s() - start;
+    t->made[p->worker].weights_s += msi_wall_s() - start;
     if (rc) msi_free(*weight);
     if (rc) *weight = NULL;
     return rc;
@@ -939,14 +984,14 @@ static int predict_turn(void *of, int64_t facet)
     MSI_TRY(weigh_facet(t, &p, &weight));
     const double start = msi_wall_s();
     int rc = cut_model(&p, &t->model, weight, t->scale ? t->scale[facet] : 1, &part, &is_zero);
-    t->made[p.device].sums_s += msi_wall_s() - start;
+    t->made[p.worker].sums_s += msi_wall_s() - start;
     msi_free(weight);
     if (!rc && !is_zero) {
 #ifdef MSI_HAVE_CUDA
         const msi_gridder_spec spec = spec_of(&p, t->accuracy, 1);
         const msi_facet_task task = task_of(&p, &spec);
         if (p.devices)
-            rc = msi_facet_devices_predict(p.devices, p.device, &task, &part, &t->made[p.device].times);
+            rc = msi_facet_devices_predict(p.devices, p.worker, &task, &part, &t->made[p.worker].times);
         else
 #endif
             rc = predict_facet(&p, t->accuracy, &part, t->to);
@@ -1065,7 +1110,7 @@ static int respond_turn(void *of, int64_t facet)
 #ifdef MSI_HAVE_CUDA
         const msi_facet_task task = task_of(&p, &c->work->spec);
         if (p.devices && p.work->gains)
-            MSI_TRY(msi_facet_devices_respond(p.devices, p.device, &task, sum, total, moment));
+            MSI_TRY(msi_facet_devices_respond(p.devices, p.worker, &task, sum, total, moment));
         else
 #endif
             MSI_TRY(sum_facet_response(&p, (response_sums){sum, total, moment}));
@@ -1119,13 +1164,13 @@ static int image_turn(void *of, int64_t facet)
 {
     facet_turns *t = of;
     const facet_pass p = pass_of(t, facet);
-    facet_turn *made = &t->made[p.device];
+    facet_turn *made = &t->made[p.worker];
     MSI_TRY(weigh_facet(t, &p, &made->weight));
 #ifdef MSI_HAVE_CUDA
     const msi_gridder_spec spec = spec_of(&p, t->accuracy, 0);
     const msi_facet_task task = task_of(&p, &spec);
     if (p.devices)
-        return msi_facet_devices_image(p.devices, p.device, &task, &made->image, &made->report, &made->times);
+        return msi_facet_devices_image(p.devices, p.worker, &task, &made->image, &made->report, &made->times);
 #endif
     return image_facet(&p, t->accuracy, &made->image, &made->report);
 }
@@ -1134,7 +1179,7 @@ static int image_done(void *of, int64_t facet)
 {
     facet_turns *t = of;
     const facet_pass p = pass_of(t, facet);
-    facet_turn *made = &t->made[p.device];
+    facet_turn *made = &t->made[p.worker];
     double matrix[MOST_UNKNOWNS * MOST_UNKNOWNS];
     const double start = msi_wall_s();
     find_matrix(t->channel, p.facet, matrix);

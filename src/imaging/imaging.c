@@ -177,25 +177,64 @@ static int64_t slot_bytes(const msi_imaging_run *r)
     return cleans_apart(r) ? p->image_bytes + p->one_image_bytes : 0;
 }
 
-/* Distribute the work over the GPUs and log the plan. */
-static void share_gpus(msi_imaging_run *r)
+/* Return the number of fields or facets of an output channel; 0: its image is made whole. */
+static int count_units(const msi_imaging_run *r)
+{
+    return r->mosaic ? r->mosaic->fields.n : r->facets ? r->facets->facets.n : 0;
+}
+
+/* Return the host memory of a field of a mosaic that is imaged: its part of the grids, and its planes. */
+static int64_t field_bytes(const msi_imaging_run *r)
+{
+    enum { PLANES = 4 };
+    const msi_imaging_plan *p = &r->plan;
+    int64_t largest = 0;
+    for (int i = 0; i < r->mosaic->fields.n; i++) {
+        const int64_t n = r->mosaic->fields.field[i].nx * r->mosaic->fields.field[i].ny;
+        largest = n > largest ? n : largest;
+    }
+    const double part = (double)largest / (double)msi_image_n_pixel(&r->options->geometry);
+    const int64_t n_plane = r->n_plane * (r->options->clean.n_taylor ? 2 * r->options->clean.n_taylor - 1 : 1);
+    return (int64_t)(part * (double)p->grid_bytes) +
+           PLANES * n_plane * largest * msi_image_pixel_bytes(p->gridder.precision);
+}
+
+/* Return the memory that a plan leaves. */
+static int64_t free_bytes(const msi_imaging_plan *p)
+{
+    return msi_memory_limit() - p->store_bytes - p->grid_bytes - p->image_bytes - msi_unplanned_bytes();
+}
+
+/* Distribute the work over the GPUs or threads and log the plan. */
+static void share_work(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     msi_imaging_plan *p = &r->plan;
-    const int64_t planned = p->store_bytes + p->grid_bytes + p->image_bytes + msi_unplanned_bytes();
     const msi_gpu_work work = {.gridder = &p->gridder,
                                .n_channel = o->channels_out,
                                .n_image = r->n_plane + (o->make_psf && !o->clean.niter),
+                               .n_unit = count_units(r),
+                               .unit = r->mosaic ? "fields" : "facets",
                                .one_gpu_s = p->image_s,
                                .apart = !o->clean.niter || cleans_apart(r),
                                .device_bytes = p->device_bytes,
                                .slot_bytes = slot_bytes(r),
-                               .free_bytes = msi_memory_limit() - planned};
+                               .free_bytes = free_bytes(p)};
     msi_gpu_share_plan(&r->gpus, o, &work);
     if (r->gpus.n_slot > 1) p->image_bytes += (r->gpus.n_slot - 1) * work.slot_bytes;
     if (r->gpus.n_slot > r->gpus.n) p->device_bytes *= r->gpus.n_slot / r->gpus.n;
     p->image_s = msi_gpu_share_s(&r->gpus, &work);
+    if (r->mosaic) {
+        const int64_t each = field_bytes(r);
+        r->mosaic->fields.n_worker = p->gridder.backend == MSI_BACKEND_CUDA
+                                         ? r->gpus.n
+                                         : msi_ordered_at_once(work.n_unit, each, each + free_bytes(p));
+        p->image_bytes += (r->mosaic->fields.n_worker - 1) * each;
+    }
     msi_imaging_report_plan(p, o);
+    if (r->mosaic && p->gridder.backend != MSI_BACKEND_CUDA)
+        msi_log_detail("mosaic: %d field%s at a time", r->mosaic->fields.n_worker,
+                       msi_plural(r->mosaic->fields.n_worker));
     msi_gpu_share_report(&r->gpus, &work);
 }
 
@@ -321,8 +360,11 @@ static int make_plan(msi_imaging_run *r)
     need.scan.n_sample = n_framed_sample(r, &need.scan);
     const msi_imaging_scan whole = need.scan;
     /* A rank has at most a block more than its share, which msi_unplanned_bytes covers. */
-    need.scan.n_row = (need.scan.n_row + r->ranks->size - 1) / r->ranks->size;
-    need.scan.n_sample = (need.scan.n_sample + r->ranks->size - 1) / r->ranks->size;
+    const double share =
+        o->dry_run ? 1.0 / r->ranks->size
+                   : (double)msi_ms_reader_n_share_row(r->reader) / fmax(1, (double)msi_ms_reader_n_row(r->reader));
+    need.scan.n_row = (int64_t)ceil((double)need.scan.n_row * share);
+    need.scan.n_sample = (int64_t)ceil((double)need.scan.n_sample * share);
     MSI_TRY(msi_gridder_create(&empty, &spec));
     need.gridder = empty;
     int rc = msi_imaging_plan_make(&r->plan, &need);
@@ -359,7 +401,7 @@ static int make_plan(msi_imaging_run *r)
     }
     msi_gridder_free(empty);
     if (!rc) msi_memory_page_to(r->plan.paged_bytes && !o->dry_run ? r->temp_dir : NULL, r->plan.pages_work);
-    if (r->plan.gridder.nu) share_gpus(r);
+    if (r->plan.gridder.nu) share_work(r);
     if (!rc && o->dry_run) msi_imaging_report_dry_run(r, &whole);
     return rc;
 }
@@ -395,19 +437,14 @@ static int open_gridders(msi_imaging_run *r)
     return MSI_OK;
 }
 
-/*
- * Choose how many channels to image in parallel, after the plan is made. GPUs: as many as msi_gpu_share_plan chose.
- * CPU: one for each thread, if there are enough channels and their grids fit in a quarter of the memory; otherwise one
- * channel by all threads. A small image has too little work for many threads.
- */
+/* Choose how many channels to image in parallel, after the plan is made. Those of GPUs are chosen by
+ * msi_gpu_share_plan. */
 static int channels_at_once(const msi_imaging_run *r)
 {
-    const int n_thread = omp_get_max_threads();
-    const int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
     if (r->facets || r->mosaic || (r->options->clean.niter && !cleans_apart(r))) return 1;
     if (r->plan.gridder.backend == MSI_BACKEND_CUDA) return r->gpus.n_slot;
-    if (r->options->channels_out < 2 * n_thread) return 1;
-    return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
+    const int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
+    return msi_ordered_at_once(r->options->channels_out, each, each + free_bytes(&r->plan));
 }
 
 int msi_imaging_fields_at_once(const msi_imaging_run *r)
@@ -422,8 +459,8 @@ static int bind_gridders(msi_imaging_run *r)
         msi_gridder_spec spec = gridder_spec(r);
         if (r->plan.gridder.backend == MSI_BACKEND_CUDA)
             msi_gpu_share_gridder(&r->gpus, c, &spec);
-        else if (channels_at_once(r) > 1)
-            spec.n_thread = 1;
+        else
+            spec.n_thread /= channels_at_once(r);
         if (c == 0 && r->mosaic) MSI_TRY(msi_imaging_mosaic_bind(r, &spec));
         for (int i = 0; i < msi_imaging_n_part(r); i++) {
             msi_gridder_spec of_part = spec;

@@ -45,8 +45,9 @@ int msi_imaging_mosaic_open(msi_imaging_run *r)
         largest = n > largest ? n : largest;
     }
     if (r->interval == 0)
-        msi_log_info("mosaic: %d field%s, each imaged on at most %.3g million pixels", m->fields.n,
-                     msi_plural(m->fields.n), 1e-6 * (double)largest);
+        msi_log_info("mosaic: %d field%s, each imaged on at most %.3g million pixels%s", m->fields.n,
+                     msi_plural(m->fields.n), 1e-6 * (double)largest,
+                     msi_ms_reader_has_whole_fields(r->reader) ? "; each rank has some of them" : "");
     if (m->fields.n_outside)
         msi_log_warning("%lld pointing%s of the mosaic do%s not see the image; their samples are left out",
                         (long long)m->fields.n_outside, msi_plural(m->fields.n_outside),
@@ -67,6 +68,11 @@ void msi_imaging_mosaic_spec(const msi_imaging_run *r, int part, msi_gridder_spe
     if (spec->n_term) spec->n_term = 2 * spec->n_term - 1;
     /* Towers need a centred image. */
     spec->strategy = NULL;
+    /* Each field has one device, or its part of the threads. */
+    const int n_worker = r->mosaic->fields.n_worker;
+    if (n_worker > 1) spec->n_thread = spec->n_thread > n_worker ? spec->n_thread / n_worker : 1;
+    if (spec->n_worker) spec->device = spec->worker[part % spec->n_worker];
+    spec->n_worker = 0;
 }
 
 int msi_imaging_mosaic_part(const msi_imaging_run *r, const msi_ms_block *block)

@@ -15,6 +15,7 @@
 
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/ordered_parallel.h"
 #include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
@@ -536,56 +537,42 @@ static int image_field(msi_mosaic_channel *c, int field, const msi_image *model,
     if (!rc) rc = msi_planes_fetch(planes, 0, n_plane, out->pixel);
     msi_planes_free(planes);
     msi_planes_free(seen);
-    keep_or_reset(c, field);
     if (rc) msi_image_free(out);
     return rc;
 }
 
-/* Add the image of a field to planes of the sum, those of a Taylor term. Given: share  of its samples in the plane
- * [n_plane]; factor  of all */
-static void add_image(const msi_mosaic_channel *c, int field, const msi_image *image, const double *share,
-                      double factor, int term, msi_image *sum)
-{
-    const msi_mosaic_field *f = &c->mosaic->field[field];
-    for (int k = 0; k < image->n_plane; k++) {
-        const int to = k * n_term(c) + term;
-        const void *from = msi_image_plane(image, k), *old = msi_image_plane(sum, to);
-#pragma omp parallel for schedule(static)
-        for (int64_t y = 0; y < f->ny; y++)
-            for (int64_t x = 0; x < f->nx; x++) {
-                const int64_t at = (f->y0 + y) * sum->geometry.nx + f->x0 + x;
-                const double v = msi_image_value(from, image->precision, y * f->nx + x);
-                if (v != 0)
-                    msi_image_set(sum, to, at, msi_image_value(old, sum->precision, at) + factor * share[k] * v);
-            }
-    }
-}
-
-/* Add the images of a field at all nodes to the terms of the sum. Given: image  [n_plane][2 n_term - 1] */
-static int add_nodes(const msi_mosaic_channel *c, int field, const msi_image *image, const double *share,
-                     msi_image *sum)
+/* Make the terms that the images of a field at all nodes add to the sum. Given: image  [n_plane][2 n_term - 1].
+ * Returned: *image  [n_plane][n_term] */
+static int weigh_terms(const msi_mosaic_channel *c, int field, msi_image *image)
 {
     const msi_clean_taylor *t = &c->terms->taylor;
     const int n_power = 2 * t->n_term - 1;
     const int64_t n_box = msi_image_n_pixel(&image->geometry);
-    msi_image node = {0};
-    MSI_TRY(msi_image_alloc(&node, &image->geometry, c->n_plane, image->precision));
-    int rc = MSI_OK;
+    msi_image node = {0}, sum = {0};
+    int rc = msi_image_alloc(&node, &image->geometry, c->n_plane, image->precision);
+    if (!rc) rc = msi_image_alloc(&sum, &image->geometry, c->n_plane * t->n_term, image->precision);
     for (int k = 0; !rc && k < t->n_node; k++) {
-        for (int p = 0; p < c->n_plane; p++) {
 #pragma omp parallel for schedule(static)
-            for (int64_t i = 0; i < n_box; i++) {
+        for (int64_t i = 0; i < n_box; i++)
+            for (int p = 0; p < c->n_plane; p++) {
                 double v = 0;
                 for (int n = 0; n < n_power; n++)
                     v += lagrange(t, k, n) *
                          msi_image_value(msi_image_plane(image, p * n_power + n), image->precision, i);
                 msi_image_set(&node, p, i, v);
             }
-        }
         rc = msi_pb_mean_weigh(&c->terms->node[field * t->n_node + k], &node);
-        for (int n = 0; !rc && n < t->n_term; n++) add_image(c, field, &node, share, pow(t->x[k], n), n, sum);
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < (rc ? 0 : n_box); i++)
+            for (int p = 0; p < sum.n_plane; p++) {
+                const double v = msi_image_value(msi_image_plane(&node, p / t->n_term), node.precision, i),
+                             old = msi_image_value(msi_image_plane(&sum, p), sum.precision, i);
+                msi_image_set(&sum, p, i, old + pow(t->x[k], p % t->n_term) * v);
+            }
     }
     msi_image_free(&node);
+    msi_image_free(image);
+    *image = sum;
     return rc;
 }
 
@@ -651,38 +638,77 @@ static int box_has(const msi_mosaic_channel *c, int field, int64_t pixel)
     return pixel < 0 || (x >= 0 && x < f->nx && y >= 0 && y < f->ny);
 }
 
+/* Fields that are imaged: several at a time, added in their order. */
+typedef struct field_turns {
+    msi_mosaic_channel *c;
+    const msi_image *model;
+    double factor;
+    msi_image *sum;
+    int n, n_worker;
+    int *field;       /* [n] */
+    double *of_field; /* [fields][n_plane] sums of weights */
+    msi_image *made;  /* [n_worker] */
+} field_turns;
+
+/* Image a field, less its part of the model, and multiply it by its beam. */
+static int field_turn(void *of, int64_t i)
+{
+    const field_turns *t = of;
+    msi_image *made = &t->made[i % t->n_worker];
+    MSI_TRY(image_field(t->c, t->field[i], t->model, made));
+    return t->c->terms ? weigh_terms(t->c, t->field[i], made) : msi_pb_mean_weigh(&t->c->beam[t->field[i]], made);
+}
+
+/* Add the image of a field to the sum, each plane with the part of its samples that are the field's. */
+static int add_field_image(void *of, int64_t i)
+{
+    const field_turns *t = of;
+    const msi_mosaic_field *f = &t->c->mosaic->field[t->field[i]];
+    msi_image *image = &t->made[i % t->n_worker], *sum = t->sum;
+    for (int k = 0; k < image->n_plane; k++) {
+        const double share =
+            t->factor * t->of_field[t->field[i] * t->c->n_plane + k / n_term(t->c)] / sum->sum_weight[k];
+        const void *from = msi_image_plane(image, k), *old = msi_image_plane(sum, k);
+#pragma omp parallel for schedule(static)
+        for (int64_t y = 0; y < f->ny; y++)
+            for (int64_t x = 0; x < f->nx; x++) {
+                const int64_t at = (f->y0 + y) * sum->geometry.nx + f->x0 + x;
+                const double v = msi_image_value(from, image->precision, y * f->nx + x);
+                if (v != 0) msi_image_set(sum, k, at, msi_image_value(old, sum->precision, at) + share * v);
+            }
+    }
+    msi_image_free(image);
+    keep_or_reset(t->c, t->field[i]);
+    return msi_interrupt_check();
+}
+
 /* Add the images of fields, less those of a model, times a factor to the sum. Given: pixel  those whose box contains
  * it; -1: all; factor  1 with terms */
 static int add_fields(msi_mosaic_channel *c, const msi_image *model, int64_t pixel, double factor, msi_image *out)
 {
-    const msi_mosaic *m = c->mosaic;
-    const int n_plane = c->n_plane, terms = n_term(c);
-    double *of_field = NULL, sum_weight[MSI_MAX_PLANES];
+    const int n_field = c->mosaic->n, n_plane = c->n_plane, terms = n_term(c);
+    field_turns t = {.c = c, .model = model, .factor = factor, .sum = out, .n_worker = c->mosaic->n_worker};
+    double sum_weight[MSI_MAX_PLANES];
     int64_t n_vis[MSI_MAX_PLANES];
-    int rc = count_samples(c, n_plane, sum_weight, n_vis, &of_field);
+    int rc = count_samples(c, n_plane, sum_weight, n_vis, &t.of_field);
+    if (!rc) rc = msi_alloc(&t.field, n_field, sizeof *t.field, "fields");
+    if (!rc) rc = msi_alloc(&t.made, t.n_worker, sizeof *t.made, "fields");
     for (int k = 0; !rc && k < n_plane * terms; k++) {
         out->sum_weight[k] = sum_weight[k / terms];
         out->n_vis[k] = n_vis[k / terms];
     }
-    for (int i = 0; !rc && i < m->n; i++) {
-        double share[MSI_MAX_PLANES];
-        msi_image field = {0};
+    for (int i = 0; !rc && i < n_field; i++) {
         int has_samples = c->weight[i] > 0;
-        for (int k = 0; k < n_plane; k++) {
-            has_samples &= of_field[i * n_plane + k] > 0;
-            share[k] = has_samples ? of_field[i * n_plane + k] / sum_weight[k] : 0;
-        }
-        if (!has_samples || !box_has(c, i, pixel)) continue;
-        const msi_progress_share all = msi_progress_enter(i, i + 1, m->n);
-        rc = image_field(c, i, model, &field);
-        if (!rc && c->terms) rc = add_nodes(c, i, &field, share, out);
-        if (!rc && !c->terms) rc = msi_pb_mean_weigh(&c->beam[i], &field);
-        if (!rc && !c->terms) add_image(c, i, &field, share, factor, 0, out);
-        msi_image_free(&field);
-        msi_progress_leave(all);
-        if (!rc) rc = msi_interrupt_check();
+        for (int k = 0; k < n_plane; k++) has_samples &= t.of_field[i * n_plane + k] > 0;
+        if (has_samples && box_has(c, i, pixel)) t.field[t.n++] = i;
     }
-    msi_free(of_field);
+    const msi_ordered_parallel turns = {
+        .n_item = t.n, .n_thread = t.n_worker, .work = field_turn, .finish = add_field_image, .of = &t};
+    if (!rc) rc = msi_ordered_parallel_run(&turns);
+    for (int i = 0; t.made && i < t.n_worker; i++) msi_image_free(&t.made[i]);
+    msi_free(t.made);
+    msi_free(t.field);
+    msi_free(t.of_field);
     return rc;
 }
 

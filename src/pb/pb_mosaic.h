@@ -44,6 +44,7 @@ typedef struct msi_mosaic {
     msi_mosaic_field *field;
     int *of_pointing;   /* [array->n_pointing] the field of a pointing; -1: it does not see the image */
     int64_t n_outside;  /* pointings that do not */
+    int n_worker;       /* fields that are imaged at a time */
     int64_t kept_bytes; /* bytes of all gridders, between residuals */
 } msi_mosaic;
 

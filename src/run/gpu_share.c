@@ -117,6 +117,7 @@ static int fits_host(int n_slot, const msi_gpu_work *w)
 static int choose_slots(const msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
 {
     const int most = !w->apart || w->n_channel == 1 ? 1 : MOST_SLOTS, n_gpu = share->n;
+    if (w->n_unit) return 1;
     /* The plan reads the memory of the first GPU only; the others may not have been started. */
     const int64_t bytes = most > 1 ? free_device_bytes(share, 0) : 0;
     for (int each = most; each > 1; each--) {
@@ -126,9 +127,17 @@ static int choose_slots(const msi_gpu_share *share, const msi_options *o, const 
     return n_gpu > 1 && fits_host(n_gpu, w) ? n_gpu : 1;
 }
 
+/* Return how the GPUs share an output channel. */
+static msi_gridder_sharing sharing_of(const msi_gpu_share *share, const msi_gpu_work *w)
+{
+    if (!w->n_unit) return msi_gridder_estimate_sharing(w->gridder, w->n_image, share->n);
+    const int most = (w->n_unit + share->n - 1) / share->n;
+    return (msi_gridder_sharing){w->unit, (double)most / w->n_unit};
+}
+
 double msi_gpu_share_s(const msi_gpu_share *share, const msi_gpu_work *w)
 {
-    if (share->n_slot == 1) return w->one_gpu_s * msi_gridder_estimate_sharing(w->gridder, w->n_image, share->n).time;
+    if (share->n_slot == 1) return w->one_gpu_s * sharing_of(share, w).time;
     const int64_t each = (w->n_channel + share->n - 1) / share->n;
     return w->one_gpu_s * (double)each / (double)w->n_channel;
 }
@@ -167,8 +176,7 @@ void msi_gpu_share_report(const msi_gpu_share *share, const msi_gpu_work *w)
         msi_log_info("GPUs %s: %lld output channels, each on one of them, %d at a time", list, (long long)w->n_channel,
                      share->n_slot);
     else
-        msi_log_info("GPUs %s: they share the %s%s", list,
-                     msi_gridder_estimate_sharing(w->gridder, w->n_image, share->n).what,
+        msi_log_info("GPUs %s: they share the %s%s", list, sharing_of(share, w).what,
                      w->n_channel > 1 ? " of one output channel after the other" : "");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Division of a run's work among the GPUs of its host (-gpus). If there are enough output channels, each GPU makes
  * whole channels, up to four at a time, so that it transforms one while the host plans and copies the others. Else the
- * GPUs share the images or the samples of each channel. */
+ * GPUs share the images or the samples of each channel. They take its fields or facets in turns, if it has any. */
 #ifndef MSI_SRC_GPU_SHARE_H
 #define MSI_SRC_GPU_SHARE_H
 
@@ -22,9 +22,11 @@ typedef struct msi_gpu_share {
 typedef struct msi_gpu_work {
     const msi_gridder_report *gridder; /* as planned for one GPU; of one output channel */
     int64_t n_channel;
-    int n_image;          /* number of images of an output channel, with the PSF */
-    double one_gpu_s;     /* time of all channels on one GPU */
-    int apart;            /* channels are worked on independently: they are not cleaned jointly */
+    int n_image;      /* number of images of an output channel, with the PSF */
+    int n_unit;       /* fields or facets of an output channel, each of which has all of its work on one GPU; 0: none */
+    const char *unit; /* what they are, in the plural */
+    double one_gpu_s; /* time of all channels on one GPU */
+    int apart;        /* channels are worked on independently: they are not cleaned jointly */
     int64_t device_bytes; /* memory of an output channel on its GPU */
     int64_t slot_bytes;   /* host memory of one more slot */
     int64_t free_bytes;   /* host memory that is left */

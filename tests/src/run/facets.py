@@ -670,6 +670,23 @@ def check_ranks(s):
     s.must(off < 1e-3, "images with a-terms of one and two ranks differ by %.1e" % off)
 
 
+def check_workers(s):
+    """Facets that are made at the same time give the images and predictions of facets one after the other."""
+    clear(s)
+    rows = Rows(fresh_copy(base_set(s, "base.ms", "-pol", "XX,XY,YX,YY"), s.path("workers.ms")))
+    jones, tables = random_jones(rows, "full", seed=41)
+    rows.put(rows.predict([(N // 2 + a, N // 2 + b, np.eye(2)) for a, b in DIRECTIONS], jones))
+    words = ("-facet-auto", directions_file(s), "-feather-size", 4, "-apply-facet-solutions", write_h5(s.path("workers.h5"), rows, tables),
+             "amplitude000,phase000")
+    seen = []
+    for n_thread in (1, 8):
+        run(s, *words, "-j", n_thread, "-niter", 60, "-mgain", 0.7, "-pol", "IQUV", "-join-polarizations", rows.path)
+        seen.append([pixels(s, pol + kind) for kind in ("-residual", "-image-pb", "-model") for pol in "IQUV"])
+        with table(rows.path, ack=False) as t:
+            seen[-1].append(t.getcol("MODEL_DATA"))
+    s.must(all(np.array_equal(a, b) for a, b in zip(*seen)) and seen[0][4].max() > 0.5, "two facets at a time: the same to the last bit")
+
+
 # Pixels of screens: wider than the image, and other ones.
 SCREEN_N, SCREEN_CELL = 48, np.radians(0.06)
 

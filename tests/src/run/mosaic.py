@@ -6,6 +6,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+import mpi_job
 from program_suite import ImagingSuite, fresh_copy, main, run, skip_without_modules
 
 skip_without_modules("numpy", "astropy.io.fits", "casacore.tables")
@@ -332,6 +333,29 @@ def check_empty(s):
     s.must(pixels(s, "t0000-weight").max() > 0 and not pixels(s, "t0001-weight").any(), "weights of both intervals")
 
 
+def check_workers(s):
+    """Fields that are made at the same time, by threads, or by ranks which have some fields each."""
+    sources = Sources()
+    path = make(s, "workers.ms", sources)
+    words = (*GAUSS, *SHIFT, "-niter", 300, "-threshold", "1mJy", "-mgain", 0.7, "-weight", "briggs", 0, "-no-update-model-required")
+    kinds = ("image", "residual", "psf", "pb")
+    one_kind(s, path, *words, "-j", 1)
+    one = [pixels(s, kind) for kind in kinds]
+    one_kind(s, path, *words, "-j", 6)
+    s.must(all(np.array_equal(a, pixels(s, kind), equal_nan=True) for a, kind in zip(one, kinds)), "three fields at a time: the same to the last bit")
+    if not os.path.exists(os.path.join(os.path.dirname(s.msimage), "msimage-mp")):
+        print("msimage-mp is not built: not tried")
+        return
+    mp, seen = mpi_job.program(s.msimage), []
+    for n in (2, 2, 3):
+        done = mpi_job.run(n, mp, "-overwrite", "-mosaic", "-name", "m", *SIZE, *words, "-j", 1, path, cwd=s.out)
+        s.must(done.returncode == 0 and "each rank has some of them" in done.stderr, "%d ranks%s" % (n, done.stderr[-400:]))
+        seen.append([pixels(s, kind) for kind in kinds])
+    off = max(np.nanmax(np.abs(a - b)) / np.nanmax(np.abs(one[0])) for several in seen for a, b in zip(one, several))
+    s.must(off < 1e-5, "two and three ranks are off by %.1e of the peak" % off)
+    s.must(all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*seen[:2])), "two ranks repeat themselves to the last bit")
+
+
 def check_joined(s):
     """msimage-mosaic makes the same image of images of the fields."""
     path = make(s, "joined.ms", Sources())
@@ -377,4 +401,25 @@ def check_tclean(s):
     s.must(0.1 < np.nanmin(pb) < 0.12, "pblimit: the least response is %.3f" % np.nanmin(pb))
 
 
-main(ImagingSuite, globals())
+def check_gpu(s):
+    """Fields on one GPU, and on several in turns, make the image of the CPU."""
+    path = make(s, "gpu.ms", Sources())
+    answer = s.launch("-quiet", "-dry-run", "-backend", "cuda", "-mosaic", *GAUSS, "-name", "g", *SIZE, path)
+    if answer.returncode == 5:
+        print("skipped: no GPU")
+        sys.exit(77)
+    s.must(answer.returncode == 0, "a dry run%s" % answer.stderr[-800:])
+    seen = []
+    for backend in (("-backend", "cpu"), ("-backend", "cuda"), ("-backend", "cuda", "-gpus", "0,0"), ("-backend", "cuda", "-gpus", "0,0")):
+        for channels in (1, 2):
+            one_kind(s, path, *GAUSS, *SHIFT, *backend, "-channels-out", channels, "-accuracy", 1e-5, "-niter", 300, "-threshold", "1mJy", "-mgain", 0.7, "-weight",
+                     "briggs", 0, "-no-update-model-required")
+            name = "m" if channels == 1 else "m-MFS"
+            seen.append((pixels(s, "image", name), pixels(s, "residual", name)))
+    for k in (2, 3, 4, 5):
+        off = max(np.nanmax(np.abs(a - b)) for a, b in zip(seen[k % 2], seen[k])) / np.nanmax(seen[k % 2][0])
+        s.must(off < 1e-4, "run %d is off that of the CPU by %.1e of the peak" % (k, off))
+    s.must(all(np.array_equal(a, b, equal_nan=True) for k in (4, 5) for a, b in zip(seen[k], seen[k + 2])), "two workers repeat themselves to the last bit")
+
+
+main(ImagingSuite, globals(), if_named=("gpu",))

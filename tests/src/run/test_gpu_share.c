@@ -92,6 +92,37 @@ static void test_slots(void **state)
     }
 }
 
+/* GPUs take the fields or facets of a channel in turns, whatever the number of channels. */
+static void test_units(void **state)
+{
+    (void)state;
+    const msi_ranks alone = MSI_RANKS_ALONE;
+    const msi_gridder_report report = {.backend = MSI_BACKEND_CUDA, .device_bytes = 10};
+    const msi_gpu_work work = {
+        .gridder = &report, .n_channel = 16, .n_image = 1, .n_unit = 37, .unit = "fields", .one_gpu_s = 74, .apart = 1};
+    const msi_options o = {.gpus = {.kind = MSI_GPUS_COUNT, .n = 2}, .n_threads = 8};
+    msi_gpu_share share = {.ranks = &alone, .n = 2, .device = {3, 5}};
+    msi_gridder_spec spec = {.residual = 1, .n_thread = 8};
+    free_bytes[3] = 80;
+    msi_gpu_share_plan(&share, &o, &work);
+    assert_int_equal(share.n_slot, 1);
+    assert_true(msi_gpu_share_s(&share, &work) == 2 * 19);
+    msi_gpu_share_gridder(&share, 1, &spec);
+    assert_int_equal(spec.n_worker, 2);
+    assert_int_equal(spec.worker[1], 5);
+    /* Two GPUs gain nothing for one image, but half the time of its facets. */
+    const msi_options best = {.gpus = {.kind = MSI_GPUS_AUTO}, .n_threads = 8};
+    share = (msi_gpu_share){.ranks = &alone, .n = 1};
+    msi_gpu_share_plan(&share, &best, &work);
+    assert_int_equal(share.n, 2);
+    msi_gpu_work whole = work;
+    whole.n_unit = 0;
+    whole.n_channel = 1;
+    share = (msi_gpu_share){.ranks = &alone, .n = 1};
+    msi_gpu_share_plan(&share, &best, &whole);
+    assert_int_equal(share.n, 1);
+}
+
 /* Plan 64 channels, whose gridders need 10 GB of a GPU each, and adjust when the free memory has become `then`. */
 static void check_slots(msi_gpus gpus, int64_t first, int64_t then, int planned, int adjusted)
 {
@@ -177,6 +208,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_slots), cmocka_unit_test(test_slots_of_free_memory),
                                        cmocka_unit_test(test_least_memory),
-                                       cmocka_unit_test(test_single_slots_do_not_wait)};
+                                       cmocka_unit_test(test_single_slots_do_not_wait), cmocka_unit_test(test_units)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
