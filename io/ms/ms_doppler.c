@@ -17,13 +17,15 @@
 static const double MINUTE_S = MSI_MS_MINUTE_S;
 static const double CONVERSION_S = 1e-3; /* processor time for a conversion, at most */
 
+/* The motion of the Earth is known in these years, from MJD 0 on; times are clamped to MOST_S on either side. */
+static const double LAST_S = 150000 * 86400.0, MOST_S = 1e15;
+
 int msi_ms_set_keep_minutes(msi_ms_set *set, const double *time_s, int64_t n)
 {
     MSI_TRY(msi_alloc(&set->minute, n > 0 ? n : 1, sizeof *set->minute, "times"));
     set->n_minute = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (!(fabs(time_s[i]) < 1e15)) continue;
-        const int64_t minute = (int64_t)floor(time_s[i] / MINUTE_S);
+        const int64_t minute = (int64_t)floor(fmax(-MOST_S, fmin(time_s[i], MOST_S)) / MINUTE_S);
         if (!set->n_minute || minute != set->minute[set->n_minute - 1]) set->minute[set->n_minute++] = minute;
     }
     return MSI_OK;
@@ -85,6 +87,12 @@ int msi_ms_set_find_doppler(msi_ms_set *set, const msi_observation *o, const cha
                              "%s/ANTENNA: POSITION tells no place of the observatory, which the frame %s "
                              "needs; repair it",
                              set->path, to);
+    for (int64_t m = 0; m < set->n_minute; m++)
+        if (set->minute[m] < 0 || (double)set->minute[m] * MINUTE_S > LAST_S)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: TIME: %.6g s is not between the years 1858 and 2269, which the frame %s needs; "
+                                 "repair it",
+                                 set->path, (double)set->minute[m] * MINUTE_S, to);
     set->n_doppler = 0;
     for (int i = 0; i < set->n_field; i++)
         if (set->field[i].n_row > 0) set->field[i].doppler = set->n_doppler++;

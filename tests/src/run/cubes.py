@@ -337,6 +337,11 @@ def check_input(s):
     with table(lost + "/ANTENNA", readonly=False, ack=False) as t:
         t.putcol("POSITION", 0 * t.getcol("POSITION"))
     s.refused("no observatory", 3, "no place of the observatory", *SIZE, "-name", "x", "-cube", "-frame", "LSRK", lost)
+    for seconds in -3e9, 2e10, 5e18:
+        fresh_copy(ms, lost)
+        with table(lost, readonly=False, ack=False) as t:
+            t.putcol("TIME", 0 * t.getcol("TIME") + seconds)
+        s.refused("no such time", 3, "not between the years 1858 and 2269", *SIZE, "-name", "x", "-cube", "-frame", "LSRK", lost)
     s.refused("uv files", 2, "-save-uv: it needs a file for each channel", *SIZE, "-name", "x", "-cube", "-save-uv", ms)
     s.refused("model column", 2, "-cube: MODEL_DATA is not predicted", *SIZE, "-name", "x", "-cube", "-niter", 9, "-mgain", 0.8, ms)
 
