@@ -95,6 +95,7 @@ static int make_view(msi_fits_view *view, const char *path, const sums *s, int m
     snprintf(view->unit, sizeof view->unit, "%s", unit);
     snprintf(view->type, sizeof view->type, "%s", type[moment]);
     view->freq_hz = view->bandwidth_hz = 0;
+    view->n_plane = 1;
     return MSI_OK;
 }
 

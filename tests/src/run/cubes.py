@@ -307,6 +307,18 @@ def check_moments(s):
         s.must(np.array_equal(np.isnan(got), np.isnan(want)) and np.nanmax(np.abs(got - want)) < 1e-4, "%s: off by %.1e" % (name, np.nanmax(np.abs(got - want))))
         s.must(os.path.getsize(os.path.join(s.out, "line-dirty-%s.png" % name)) > 10000, name + ": a picture")
     path = os.path.join(s.out, "line-dirty.fits")
+    # The picture of a moment is that of all planes, whatever their number.
+    os.makedirs(s.path("more"), exist_ok=True)
+    more = os.path.join(s.path("more"), "line-dirty.fits")
+    with fits.open(path) as f:
+        f[0].data = np.concatenate([f[0].data, np.full_like(f[0].data[:, :2], np.nan)], axis=1)
+        f.writeto(more, overwrite=True)
+    run(png, "-quiet", "-overwrite", "-moments", "-above", 0.2, more)
+    pictures = []
+    for folder in (s.out, s.path("more")):
+        with open(os.path.join(folder, "line-dirty-moment1.png"), "rb") as f:
+            pictures.append(f.read())
+    s.must(pictures[0] == pictures[1], "moment 1: the same picture with two more planes without values")
     run(png, "-quiet", "-overwrite", "-channel-maps", "-range", 0, 1, path)
     run(png, "-quiet", "-overwrite", "-spectrum", "source", "59.95deg", "39.99deg", "-spectrum", "nothing", "60.1deg", "40.1deg", path)
     for name in "channels", "spectra":
