@@ -124,6 +124,7 @@ def with_small_files(most_bytes):
 
 class Suite:
     """A test's programs, its directory, and the number of failed checks."""
+    guard_s = GUARD_S
 
     def __init__(self, msimage, makems, folder):
         self.msimage, self.makems, self.folder = msimage, makems, folder
@@ -188,13 +189,13 @@ class Suite:
         print("FAILED:", text, flush=True)
 
     def launch(self, *words, **options):
-        """Run msimage, for at most two minutes. Returns the finished process, with its output as text."""
+        """Run msimage, for at most guard_s seconds. Returns the finished process, with its output as text."""
         self.tried += 1
         try:
-            return subprocess.run([self.msimage, *[str(w) for w in words]], stdout=subprocess.PIPE, timeout=GUARD_S,
+            return subprocess.run([self.msimage, *[str(w) for w in words]], stdout=subprocess.PIPE, timeout=self.guard_s,
                                   stderr=subprocess.PIPE, check=False, encoding="utf-8", errors="replace", **options)
         except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(words, "no end", "", "msimage: error: no end in two minutes\n")
+            return subprocess.CompletedProcess(words, "no end", "", "msimage: error: no end in %d s\n" % self.guard_s)
 
     def told(self, title, done, code, pattern):
         """Did a quiet run exit with the code, and print one line of error with the pattern and nothing else?"""

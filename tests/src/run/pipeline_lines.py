@@ -150,6 +150,8 @@ def angle(text):
 
 
 class Lines(Suite):
+    guard_s = 900  # IQUV through LOFAR's beam takes 210 s of a processor
+
     def words_of(self, number, line, folder):
         """The words of a line with files and sizes of this test."""
         line = re.sub(r"-size \d+ \d+", "-size %d %d" % (SIZE, SIZE), line)
