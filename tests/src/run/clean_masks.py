@@ -283,7 +283,7 @@ def check_casa_mask(s):
         same_images(s, title, *outs, ["-%s.fits" % k for k in (["model"] if n_plane == 1 else ["0000-model", "0001-model"])])
         s.must(load(outs[1] + ("-model.fits" if n_plane == 1 else "-0000-model.fits"))[0].any(), "a model of something")
     args += ["-name", s.path("none")]
-    s.told("no CASA image", s.launch(*args, "-casa-mask", s.ms("steep"), s.ms("steep")), 3, "no CASA image")
+    s.told("not a CASA image", s.launch(*args, "-casa-mask", s.ms("steep"), s.ms("steep")), 3, "not a CASA image")
     s.told("no table", s.launch(*args, "-casa-mask", fits_mask, s.ms("steep")), 3, os.path.basename(fits_mask))
     with open(os.path.join(casa_mask, "table.f0_TSM0"), "r+b") as f:
         f.truncate(1000)

@@ -145,7 +145,7 @@ def unplanned_mb(log):
 
 
 def check_paged(s):
-    """With the least memory, images of channels that are not at work are in files; the results do not change."""
+    """With the least memory, images of channels that are not in use are in files; the results do not change."""
     ms = s.made("few.ms", *SET[:6], "-duration", "16s", *SET[8:14], "53.5MHz", 8, *SET[-4:])
     for title, words in (("scales", ["-multiscale", "-multiscale-scales", "0,8,32"]),
                          ("IQUV", ["-pol", "IQUV", "-join-polarizations"])):
