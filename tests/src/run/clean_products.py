@@ -383,12 +383,12 @@ def check_restore(s):
     s.must("would write %s: 256 x 256 pixels in 1 plane" % out in log and not os.path.exists(out), "a dry run: %s" % log)
     log = run(s.msimage, "-backend", "cpu", "-restore", residual, model, out).stderr.decode()
     again, header = load(out)
-    s.must(np.abs(again - image).max() < 2e-6 * np.abs(image).max() and "of the residual's header" in log,
+    s.must(np.abs(again - image).max() < 2e-6 * np.abs(image).max() and "from the header of the residual" in log,
            "the image: off by %.1e of its peak" % (np.abs(again - image).max() / np.abs(image).max()))
     same = [c for c in cards if c not in ("HISTORY", "COMMENT", "DATE", "BSCALE", "BZERO", "BMAJ", "BMIN", "BPA") and cards[c] != header.get(c)]
     s.must(not same and np.allclose([header[c] for c in ("BMAJ", "BMIN", "BPA")], [cards[c] for c in ("BMAJ", "BMIN", "BPA")]) and
            "-restore" in "".join(header["HISTORY"]), "cards are those of the residual: %s" % same)
-    s.must("position angle %.1f deg, of the" % cards["BPA"] in log, "the log tells the angle as BPA has it: %s" % log)
+    s.must("position angle %.1f deg, from the" % cards["BPA"] in log, "the log tells the angle as BPA has it: %s" % log)
     for angle in (-40, 40):
         log = run(s.msimage, "-overwrite", "-beam-shape", 30, 20, angle, "-restore", residual, model, out).stderr.decode()
         again, header = load(out)
