@@ -161,6 +161,7 @@ static int run(int argc, char **argv, msi_makems_options *options)
     else {
         msi_interrupt_install();
         describe(&options->spec);
+        MSI_TRY(msi_process_limits_threads(omp_get_max_threads()));
         MSI_TRY(make(options));
         msi_log_info("%s: made in %.1f s", options->path, msi_wall_s());
         if (options->list_sources) list_sources(&options->spec);

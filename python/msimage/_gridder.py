@@ -181,7 +181,7 @@ def thread_count(nthreads: int) -> int:
 
 def specification(task: int, real: np.dtype, epsilon: float, n_thread: int, backend: str = "auto", **members: Any) -> Any:
     """The specification of a gridder that reaches an accuracy: in single precision if that suffices."""
-    accuracy = min(max(float(epsilon), 1e-13), 0.1) if epsilon >= 7e-15 else float(epsilon)
+    accuracy = min(max(float(epsilon), 1e-13), 0.1) if 7e-15 <= epsilon < np.inf else float(epsilon)
     in_double = members.pop("sums_in_double", False) or (real == np.float32 and accuracy < 2e-6)
     return ffi.new(_SPEC, {
         "struct_bytes": ffi.sizeof("msimage_gridder_spec"), "task": task, "convention": lib.MSIMAGE_XY,

@@ -109,7 +109,8 @@ def check_arguments():
             assert name in str(must_raise(TypeError, lambda: plan_of(case, **{name: wrong})))
     for of_model in (plan.residual, plan.hessian, plan.predict):
         assert "model" in str(must_raise(TypeError, lambda: of_model(None)))
-    must_raise(msimage.Error, lambda: plan_of(case, epsilon=0))
+    for wrong in (0, np.inf, np.nan):
+        must_raise(msimage.Error, lambda: plan_of(case, epsilon=wrong))
     for wrong, words in ((-1, "negative"), (1e39, "beyond single precision")):
         case.wgt[3] = wrong
         assert words in str(must_raise(msimage.Error, lambda: plan_of(case)))

@@ -92,6 +92,13 @@ grep -q '^2 rows' log || complain "layout file: $(cat log)"
 for word in telescope source defect Units tiledcolumn '-spw 882.75MHz 53.5MHz 16'; do
     grep -q -e "$word" help || complain "-help does not mention $word"
 done
+# Stacks of threads that do not fit are an error line, as by all programs. A sanitizer needs more addresses.
+if ! ldd "$makems" | grep -q libasan; then
+    got=0
+    (ulimit -v 1000000 && OMP_STACKSIZE=1g "$makems" -quiet -j 4 "${short[@]}" threads.ms) 2>err || got=$?
+    [[ $got == 5 && ! -e threads.ms ]] && grep -q 'use a smaller -j' err || complain "threads without space: exits $got, $(cat err)"
+fi
+
 if [[ -e /dev/full ]]; then
     got=0
     "$makems" -help >/dev/full 2>err || got=$?
