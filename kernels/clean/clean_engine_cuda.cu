@@ -825,7 +825,8 @@ int msi_clean_fetch_loop_cuda(msi_clean_engine *e, msi_clean_looped *done)
     return engine_download(e, e->value_host, e->value, end.n_iteration * value_bytes);
 }
 
-extern const msi_clean_engine_ops msi_clean_engine_cuda = {engine_create,
+extern const msi_clean_engine_ops msi_clean_engine_cuda = {0, /* on_host */
+                                                           engine_create,
                                                            engine_free,
                                                            engine_alloc,
                                                            engine_alloc,
