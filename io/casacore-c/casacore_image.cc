@@ -28,7 +28,7 @@ const cc::TableRecord &direction_of(const ccc_table *t)
 {
     const cc::TableRecord &keywords = t->table.keywordSet();
     if (!keywords.isDefined("coords") || keywords.dataType("coords") != cc::TpRecord)
-        no_direction(t, "no CASA image: the table has no keyword coords");
+        no_direction(t, "not a CASA image: the table has no keyword coords");
     const cc::TableRecord &coords = keywords.subRecord("coords");
     for (int i = 0; i < CCC_MAX_DIM; i++) {
         const std::string number = std::to_string(i), name = "direction" + number, map = "pixelmap" + number;
