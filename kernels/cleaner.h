@@ -51,9 +51,9 @@ const double *msi_cleaner_scales(const msi_cleaner *c, int *n);
 typedef struct msi_cleaner_bytes {
     int64_t host, device;
     int64_t least_device; /* part of device that any transforms need */
-    int64_t temporary; /* part of host that is needed only while a PSF is set or noise is measured */
-    int64_t paged;     /* part of host that may be out of memory after msi_memory_page_to */
-    int64_t work;      /* part of host that may be, if arrays at work are in files too */
+    int64_t temporary;    /* part of host that is needed only while a PSF is set or noise is measured */
+    int64_t paged;        /* part of host that may be out of memory after msi_memory_page_to */
+    int64_t work;         /* part of host that may be, if arrays at work are in files too */
 } msi_cleaner_bytes;
 
 /*

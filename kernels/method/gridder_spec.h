@@ -103,12 +103,12 @@ typedef struct msi_gridder_report {
                               GPU */
     double weight_scale;   /* a power of two that the stored weights are multiplied by; 1 for ordinary data */
     int64_t store_bytes, spilled_bytes, grid_bytes, device_bytes;
-    int64_t least_grid_bytes; /* with one w-plane in memory at a time */
+    int64_t least_grid_bytes;   /* with one w-plane in memory at a time */
     int64_t least_device_bytes; /* part of device_bytes without which nothing can be made: one w-plane, its transform,
                                    and the images that the gridder itself holds; 0: not known */
-    int64_t kept_bytes;       /* part of grid_bytes that stays between residuals */
-    int64_t sample_bytes;     /* part of grid_bytes for samples and their order, from msi_alloc_paged */
-    int64_t work_bytes;       /* part of grid_bytes for the sum of an image or a model, from msi_alloc_work */
+    int64_t kept_bytes;         /* part of grid_bytes that stays between residuals */
+    int64_t sample_bytes;       /* part of grid_bytes for samples and their order, from msi_alloc_paged */
+    int64_t work_bytes;         /* part of grid_bytes for the sum of an image or a model, from msi_alloc_work */
     double sort_s, grid_s, transform_s, correct_s, transfer_s; /* wall seconds so far */
 } msi_gridder_report;
 

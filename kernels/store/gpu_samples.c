@@ -49,12 +49,12 @@ struct msi_gpu_pieces {
     cudaStream_t stream;            /* stream of the copies of buffers; NULL: none */
     buffer *buffer;                 /* the oldest first */
     int n_buffer;
-    piece *unsent;   /* the first one whose contents are in a buffer; NULL: none */
-    int n_arena;     /* pieces of arenas, the first ones */
-    int is_copying;  /* a thread copies them */
+    piece *unsent;  /* the first one whose contents are in a buffer; NULL: none */
+    int n_arena;    /* pieces of arenas, the first ones */
+    int is_copying; /* a thread copies them */
     pthread_t copier;
     msi_first_error failure; /* the copying thread keeps it */
-    int has_weights; /* those of planes are known */
+    int has_weights;         /* those of planes are known */
     struct {
         double sum, largest;
         int64_t count;

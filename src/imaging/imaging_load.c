@@ -42,7 +42,7 @@ typedef struct load {
     int64_t *n_part;     /* [n_gridder] number of parts of the batch */
     msi_vis_block *part; /* [n_gridder][MOST_BLOCKS] samples of the gridder, in the order of blocks */
     in_place in_place;
-    int has_begun; /* samples go to the GPU, if it takes them */
+    int has_begun;                  /* samples go to the GPU, if it takes them */
     msi_beam_weights *beam_weights; /* [sets] NULL unless they are requested */
     msi_imaging_facets *facets;     /* NULL: rows have no tags, unless there is a beam */
     msi_imaging_beam *beam;         /* beam of -grid-with-beam; NULL: none */

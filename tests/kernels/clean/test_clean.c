@@ -377,7 +377,9 @@ static void check_power(int n_channel, int n_pol, int is_masked, double small_sc
     for (int64_t x = 25; x < 32; x++) mask[45 * p.nx + x] = 0;
     if (is_masked) p.mask = mask;
     const oracle_rules r = {.gain = 0.1,
-                            .n_iteration = more ? 25 : n_taylor > 1 ? 60 : 300,
+                            .n_iteration = more           ? 25
+                                           : n_taylor > 1 ? 60
+                                                          : 300,
                             .mgain = mgain,
                             .n_scale = 3,
                             .scale = {0, 8, 16},
