@@ -71,6 +71,15 @@ static inline double msi_image_value(const void *pixel, msi_precision precision,
     return precision == MSI_FP32 ? (double)((const float *)pixel)[i] : ((const double *)pixel)[i];
 }
 
+/* msi_image_put - set element i of an array of pixels. */
+static inline void msi_image_put(void *pixel, msi_precision precision, int64_t i, double value)
+{
+    if (precision == MSI_FP32)
+        ((float *)pixel)[i] = (float)value;
+    else
+        ((double *)pixel)[i] = value;
+}
+
 /* msi_image_n_pixel - return the pixels of one plane. */
 static inline int64_t msi_image_n_pixel(const msi_image_geometry *g)
 {
@@ -89,11 +98,7 @@ static inline void *msi_image_plane(const msi_image *image, int plane)
 /* msi_image_set - set pixel i of a plane. */
 static inline void msi_image_set(const msi_image *image, int plane, int64_t i, double value)
 {
-    void *pixel = msi_image_plane(image, plane);
-    if (image->precision == MSI_FP32)
-        ((float *)pixel)[i] = (float)value;
-    else
-        ((double *)pixel)[i] = value;
+    msi_image_put(msi_image_plane(image, plane), image->precision, i, value);
 }
 
 /* msi_pol_name - return the name of a Stokes parameter or correlation, "I", "XX" ..; "?" for another number. */

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/image.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/clean/clean_log_fit.h"
@@ -335,11 +336,6 @@ static int engine_take_cell(msi_clean_engine *e, int cell)
 /* Pixels of the image, and of a list, that are worth a thread; on a list threads synchronise twice an iteration. */
 enum { LEAST_SHARE = 4096, LEAST_LIST_SHARE = 16384 };
 
-static double element_value(const msi_clean_engine *e, const void *array, int64_t i)
-{
-    return e->s.precision == MSI_FP32 ? (double)((const float *)array)[i] : ((const double *)array)[i];
-}
-
 /* Return the PSF of a loop for a component at a place. */
 static const void *psf_at(const msi_clean_engine *e, const msi_clean_loop *loop, uint32_t place)
 {
@@ -357,7 +353,7 @@ static int make_log_component(const msi_clean_engine *e, double gain, const void
 {
     const msi_clean_join *j = &e->s.join;
     double y[MSI_CLEAN_LOG_CHANNELS];
-    for (int c = 0; c < j->n_channel; c++) y[c] = element_value(e, r, (c * j->n_pol + p) * stride);
+    for (int c = 0; c < j->n_channel; c++) y[c] = msi_image_value(r, e->s.precision, (c * j->n_pol + p) * stride);
     if (!msi_clean_log_fit(&e->s.log, y)) return 0;
     for (int c = 0; c < j->n_channel; c++)
         if (e->s.precision == MSI_FP32)
@@ -549,23 +545,14 @@ static void update_row(const exact_loop *x, int64_t y)
     e->row[y] = best_of_threads(e->piece + y * e->n_piece, (int)e->n_piece);
 }
 
-static int64_t most_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t least_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Record a component at pixel (px, py), add it to the model, and compute the square that it affects. */
 static void add_exact_component(exact_loop *x, int64_t px, int64_t py, int64_t iteration)
 {
     msi_clean_engine *e = x->e;
     const msi_clean_loop *loop = x->loop;
     const int64_t at = py * e->s.nx + px, nx = e->s.nx, ny = e->s.ny;
-    const int64_t wide = e->s.patch ? least_of(e->s.patch, nx) : nx, high = e->s.patch ? least_of(e->s.patch, ny) : ny;
+    const int64_t wide = e->s.patch ? msi_clean_least(e->s.patch, nx) : nx,
+                  high = e->s.patch ? msi_clean_least(e->s.patch, ny) : ny;
     void *value = (char *)e->value + iteration * e->n_plane * msi_clean_real_bytes(e);
     e->place[iteration] = msi_clean_place((uint32_t)px, (uint32_t)py);
     make_component(e, loop->gain, element(e, loop->residual, at), loop->residual_stride, value);
@@ -575,15 +562,15 @@ static void add_exact_component(exact_loop *x, int64_t px, int64_t py, int64_t i
     x->psf = psf_at(e, loop, e->place[iteration]);
     x->psf_x = nx / 2 - px;
     x->psf_y = ny / 2 - py;
-    x->x0 = most_of(px - wide / 2, 0);
-    x->x1 = least_of(px - wide / 2 + wide, nx);
-    x->y0 = most_of(py - high / 2, 0);
-    x->y1 = least_of(py - high / 2 + high, ny);
+    x->x0 = msi_clean_most(px - wide / 2, 0);
+    x->x1 = msi_clean_least(px - wide / 2 + wide, nx);
+    x->y0 = msi_clean_most(py - high / 2, 0);
+    x->y1 = msi_clean_least(py - high / 2 + high, ny);
     /* With an odd number of pixels the PSF is one pixel shorter on one side. */
-    x->x0 = most_of(x->x0, -x->psf_x);
-    x->x1 = least_of(x->x1, nx - x->psf_x);
-    x->y0 = most_of(x->y0, -x->psf_y);
-    x->y1 = least_of(x->y1, ny - x->psf_y);
+    x->x0 = msi_clean_most(x->x0, -x->psf_x);
+    x->x1 = msi_clean_least(x->x1, nx - x->psf_x);
+    x->y0 = msi_clean_most(x->y0, -x->psf_y);
+    x->y1 = msi_clean_least(x->y1, ny - x->psf_y);
 }
 
 static int engine_exact_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done)
@@ -607,16 +594,11 @@ static int engine_exact_loop(msi_clean_engine *e, const msi_clean_loop *loop, ms
 
 /* ---- Masks: thresholds, regions, growth ------------------------------------------------------------------------- */
 
-static double value_of_pixel(const msi_clean_engine *e, const void *image, int64_t i)
-{
-    return e->s.precision == MSI_FP32 ? (double)((const float *)image)[i] : ((const double *)image)[i];
-}
-
 static int engine_threshold(msi_clean_engine *e, const void *image, double value, int below, uint8_t *mask)
 {
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < e->n_pixel; i++) {
-        const double v = value_of_pixel(e, image, i);
+        const double v = msi_image_value(image, e->s.precision, i);
         mask[i] = isfinite(v) && (below ? v < value : v > value);
     }
     return MSI_OK;

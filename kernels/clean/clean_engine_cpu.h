@@ -41,6 +41,17 @@ static inline int64_t msi_clean_real_bytes(const msi_clean_engine *e)
     return e->s.precision == MSI_FP32 ? 4 : 8;
 }
 
+/* msi_clean_least, msi_clean_most - return the smaller and the larger number. */
+static inline int64_t msi_clean_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t msi_clean_most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Transforms (clean_fft_cpu.c) and noise (clean_noise_cpu.c) of msi_clean_engine_ops. */
 int msi_clean_fft_create_cpu(msi_clean_engine *e, int64_t nx, int64_t ny, msi_clean_fft **out, int64_t *n_complex);
 void msi_clean_fft_free_cpu(msi_clean_engine *e, msi_clean_fft *f);

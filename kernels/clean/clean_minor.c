@@ -57,11 +57,6 @@ int msi_clean_start(msi_clean_call *call, const msi_clean_peak *peak)
     return 1;
 }
 
-static double value_at(const msi_cleaner *c, const void *value, int64_t i)
-{
-    return c->spec.precision == MSI_FP32 ? (double)((const float *)value)[i] : ((const double *)value)[i];
-}
-
 /* Record iterations: their flux, and the components themselves up to the caller's capacity. */
 static void record(msi_clean_call *call, const msi_clean_looped *done)
 {
@@ -72,7 +67,8 @@ static void record(msi_clean_call *call, const msi_clean_looped *done)
         double flux = 0;
         call->in_cell[msi_clean_cell_of(&c->setup.cells, done->place[i])] = 1;
         for (int k = 0; k < c->n_plane; k++)
-            flux += c->setup.share[k / c->spec.n_pol] * value_at(c, done->value, i * c->n_plane + k);
+            flux +=
+                c->setup.share[k / c->spec.n_pol] * msi_image_value(done->value, c->spec.precision, i * c->n_plane + k);
         r->flux += flux;
         r->scale_flux[call->scale] += flux;
         if (call->n_component == limits->component_capacity) continue;

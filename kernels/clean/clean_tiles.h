@@ -57,7 +57,7 @@ void *msi_clean_tiles_key(const msi_clean_tiles *t, int scale);
 
 /* msi_clean_tiles_begin - take the keys of a scale as they are in its image, for a new call. Given: allow  where the scale
  * may be found, copied; NULL: everywhere. Scale n_scale: the mean; its image is R_0. */
-int msi_clean_tiles_begin(msi_clean_tiles *t, int scale, const uint8_t *allow);
+void msi_clean_tiles_begin(msi_clean_tiles *t, int scale, const uint8_t *allow);
 
 /* msi_clean_tiles_peak - find the largest key of a scale, or of the mean; if that is not above `least`, a bound of it. */
 void msi_clean_tiles_peak(msi_clean_tiles *t, int scale, double least, msi_clean_peak *peak);

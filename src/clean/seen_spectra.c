@@ -68,10 +68,7 @@ static double get(const models *m, const void *pixel, int plane, int64_t i)
 
 static void put(const models *m, void *pixel, int plane, int64_t i, double value)
 {
-    if (m->precision == MSI_FP32)
-        ((float *)pixel)[plane * m->most + i] = (float)value;
-    else
-        ((double *)pixel)[plane * m->most + i] = value;
+    msi_image_put(pixel, m->precision, plane * m->most + i, value);
 }
 
 /* Return whether the models of a band are 0. */

@@ -144,14 +144,6 @@ int msi_imaging_reuse_check(const msi_imaging_run *r)
 
 /* ---- Pixels ---- */
 
-static void set_value(void *pixel, msi_precision precision, int64_t i, double value)
-{
-    if (precision == MSI_FP32)
-        ((float *)pixel)[i] = (float)value;
-    else
-        ((double *)pixel)[i] = value;
-}
-
 /* Refuse pixels that are not finite. A model is 0 beyond the horizon, and everywhere if it is NaN everywhere, as that of a
  * channel without samples is. */
 static int check_finite(const char *path, int is_model, const msi_image_geometry *g, msi_precision precision,
@@ -166,7 +158,7 @@ static int check_finite(const char *path, int is_model, const msi_image_geometry
                      m = (double)(i / g->nx - g->ny / 2) * g->cell_y_rad;
         if (isfinite(value)) continue;
         if (is_model && isnan(value) && (n_nan == n || l * l + m * m > 1 - 1e-9)) {
-            set_value(pixel, precision, i, 0);
+            msi_image_put(pixel, precision, i, 0);
             continue;
         }
         if (!n_bad++) first = i;
