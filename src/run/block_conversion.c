@@ -9,6 +9,164 @@
 #include "core/status.h"
 #include "src/sky/phase_shift.h"
 
+/* ---- Samples of planes in another frame ---- */
+
+/* framed_part_hz - return the frequency of a value that is interpolated, in the frame: part 0 .. n_part - 1. */
+static inline double framed_part_hz(const msi_channel_grid *g, int64_t plane, int part)
+{
+    const double centre = g->first_hz + (double)plane * g->step_hz;
+    return centre + ((double)part - 0.5 * (double)(g->n_part - 1)) * g->step_hz / (double)g->n_part;
+}
+
+/* One row of one image plane. */
+typedef struct framed_row {
+    const msi_c64 *vis;  /* [n_chan] */
+    const float *weight; /* [n_chan] 0: flagged */
+    double ratio;
+} framed_row;
+
+/* Channels further apart than this many widths have a gap between them, over which nothing is interpolated. */
+static const double GAP = 1.5;
+
+/* Rounding of frequencies, in widths: a value at the very edge of the band still belongs to it. */
+static const double EDGE = 1e-6;
+
+/* Return how many channels of a block are below a frequency. */
+static int32_t n_below(const msi_framed_block *b, double limit_hz)
+{
+    return (int32_t)msi_n_below(b->freq_hz, b->n_chan, limit_hz);
+}
+
+/* framed_block_make - describe a block. Given: lowest, highest  ratios */
+static msi_framed_block framed_block_make(const msi_channel_grid *grid, const double *freq_hz, int32_t n_chan,
+                                          double lowest, double highest)
+{
+    double width = INFINITY;
+    for (int32_t k = 1; k < n_chan; k++)
+        if (freq_hz[k] > freq_hz[k - 1]) width = fmin(width, freq_hz[k] - freq_hz[k - 1]);
+    if (!isfinite(width)) width = grid->data_width_hz;
+    return (msi_framed_block){grid, freq_hz, n_chan, width, lowest, highest};
+}
+
+static double half_plane(const msi_framed_block *b)
+{
+    return 0.5 * fmax(b->grid->step_hz, b->width_hz * b->highest);
+}
+
+/* framed_planes - find the planes [*first, *end) that may have samples of the block. */
+static void framed_planes(const msi_framed_block *b, int64_t *first, int64_t *end)
+{
+    const msi_channel_grid *g = b->grid;
+    const double reach = half_plane(b) * (1 + EDGE);
+    const double low = (b->freq_hz[0] * b->lowest - reach - g->first_hz) / g->step_hz,
+                 high = (b->freq_hz[b->n_chan - 1] * b->highest + reach - g->first_hz) / g->step_hz;
+    *first = low > 0 ? (int64_t)fmin(ceil(low), (double)g->n) : 0;
+    *end = high < 0 ? 0 : (int64_t)fmin(floor(high) + 1, (double)g->n);
+    if (*end < *first) *end = *first;
+}
+
+/*
+ * framed_range - find the samples of a plane: with msi_channel_nearest the channels [*first, *first + n) of the
+ * block, of which each row has some; otherwise n is grid->n_part and *first 0.
+ * Returns: n; 0 if the plane has no sample
+ */
+static int32_t framed_range(const msi_framed_block *b, int64_t plane, int32_t *first)
+{
+    const msi_channel_grid *g = b->grid;
+    const double centre = g->first_hz + (double)plane * g->step_hz, reach = half_plane(b) * (1 + EDGE);
+    const int32_t begin = n_below(b, (centre - reach) / b->highest), end = n_below(b, (centre + reach) / b->lowest);
+    const int is_nearest = g->interpolation == MSI_CHANNEL_NEAREST;
+    *first = is_nearest ? begin : 0;
+    return end <= begin ? 0 : is_nearest ? end - begin : g->n_part;
+}
+
+/* Return the channel nearest to a frequency, if it contains it; else -1. */
+static int32_t containing(const msi_framed_block *b, double hz)
+{
+    const int32_t above = n_below(b, hz);
+    int32_t k = above == b->n_chan ? above - 1 : above;
+    if (k > 0 && hz - b->freq_hz[k - 1] < b->freq_hz[k] - hz) k--;
+    return fabs(hz - b->freq_hz[k]) <= (0.5 + EDGE) * b->width_hz ? k : -1;
+}
+
+static void assign(const msi_framed_block *b, const framed_row *row, int64_t plane, int32_t first, int32_t n,
+                   msi_c64 *vis, float *weight)
+{
+    const msi_channel_grid *g = b->grid;
+    const double centre = g->first_hz + (double)plane * g->step_hz;
+    int32_t begin, end;
+    if (g->step_hz < b->width_hz * (1 - EDGE)) {
+        begin = containing(b, centre / row->ratio);
+        end = begin + (begin >= 0);
+    } else {
+        begin = n_below(b, (centre - 0.5 * g->step_hz) / row->ratio);
+        end = n_below(b, (centre + 0.5 * g->step_hz) / row->ratio);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t k = first + i;
+        const int is_in = k >= begin && k < end;
+        vis[i] = row->vis[k];
+        weight[i] = is_in ? row->weight[k] : 0;
+    }
+}
+
+/* Interpolate by the polynomial through four channels, k - 1 to k + 2. Returns 0 if they are not all there. */
+static int cubic(const msi_framed_block *b, const framed_row *row, int32_t k, double hz, msi_c64 *vis)
+{
+    msi_c64 sum = {0, 0};
+    if (k < 1 || k + 2 >= b->n_chan) return 0;
+    for (int32_t i = k - 1; i <= k + 2; i++) {
+        double factor = 1;
+        if (!(row->weight[i] > 0) || (i > k - 1 && b->freq_hz[i] - b->freq_hz[i - 1] > GAP * b->width_hz)) return 0;
+        for (int32_t j = k - 1; j <= k + 2; j++)
+            if (j != i) factor *= (hz - b->freq_hz[j]) / (b->freq_hz[i] - b->freq_hz[j]);
+        sum.re += factor * row->vis[i].re;
+        sum.im += factor * row->vis[i].im;
+    }
+    *vis = sum;
+    return 1;
+}
+
+/* Make a value at a frequency of the data between two channels; both must have a weight. */
+static void interpolate(const msi_framed_block *b, const framed_row *row, double hz, msi_c64 *vis, float *weight)
+{
+    const int32_t above = n_below(b, hz), k = above - 1;
+    *vis = (msi_c64){0, 0};
+    *weight = 0;
+    if (above == 0 || above == b->n_chan || b->freq_hz[above] - b->freq_hz[k] > GAP * b->width_hz) {
+        const int32_t alone = containing(b, hz);
+        if (alone < 0) return;
+        *vis = row->vis[alone];
+        *weight = row->weight[alone];
+        return;
+    }
+    const double part = (hz - b->freq_hz[k]) / (b->freq_hz[above] - b->freq_hz[k]);
+    const int is_at_k = part<EDGE, is_at_above = part> 1 - EDGE;
+    if ((!is_at_above && !(row->weight[k] > 0)) || (!is_at_k && !(row->weight[above] > 0))) return;
+    if (b->grid->interpolation != MSI_CHANNEL_CUBIC || is_at_k || is_at_above || !cubic(b, row, k, hz, vis)) {
+        vis->re = (is_at_above ? 0 : (1 - part) * row->vis[k].re) + (is_at_k ? 0 : part * row->vis[above].re);
+        vis->im = (is_at_above ? 0 : (1 - part) * row->vis[k].im) + (is_at_k ? 0 : part * row->vis[above].im);
+    }
+    *weight = (float)((1 - part) * (double)row->weight[k] + part * (double)row->weight[above]);
+}
+
+/*
+ * framed_convert - make the samples of a row for a plane of the cube.
+ * Given:    first, n  as framed_range
+ * Returned: vis, weight [n]; weight 0 where the row has no sample. Interpolated values belong to framed_part_hz,
+ *           and to coordinates in metres divided by the ratio; those of msi_channel_nearest to the block's frequencies
+ */
+static void framed_convert(const msi_framed_block *b, const framed_row *row, int64_t plane, int32_t first, int32_t n,
+                           msi_c64 *vis, float *weight)
+{
+    if (b->grid->interpolation == MSI_CHANNEL_NEAREST) {
+        assign(b, row, plane, first, n, vis, weight);
+        return;
+    }
+    for (int32_t i = 0; i < n; i++)
+        interpolate(b, row, framed_part_hz(b->grid, plane, i) / row->ratio, &vis[i], &weight[i]);
+}
+
 /* Samples of all planes that are converted at a time, in whole rows. They fit in the second-level cache, and each
  * channel has enough rows in sequence for streaming access. */
 enum { PIECE_SAMPLES = 16384 };
@@ -110,7 +268,7 @@ int msi_conversion_request_make(msi_conversion_request **out, int64_t *n_byte, c
     (*out)->n_shift = n_shift;
     (*out)->shift_at = begin;
     for (int64_t i = 0; i < n_part; i++)
-        (*out)->edge_hz[spec->channels->n + 1 + i] = msi_framed_part_hz(g, i / g->n_part, (int)(i % g->n_part));
+        (*out)->edge_hz[spec->channels->n + 1 + i] = framed_part_hz(g, i / g->n_part, (int)(i % g->n_part));
     if (g->n) pack_shifts(spec->reader, *out, begin, n_shift);
     msi_conversion_request *o = *out;
     memcpy(o->planes, spec->planes, sizeof *o->planes * (size_t)spec->n_plane);
@@ -202,11 +360,11 @@ static int64_t bytes_needed(const void *order, int64_t n_row, int32_t n_chan, co
     if (o->grid.n) {
         /* The shifts of a block's rows are among those of all rows. */
         const msi_framed_block f =
-            msi_framed_block_make(&o->grid, freq_hz, n_chan, o->grid.lowest_ratio, o->grid.highest_ratio);
+            framed_block_make(&o->grid, freq_hz, n_chan, o->grid.lowest_ratio, o->grid.highest_ratio);
         int64_t n_part = 0;
         int32_t unused;
-        msi_framed_planes(&f, &first, &end);
-        for (int64_t c = first; c < end; c++) n_part += msi_framed_range(&f, c, &unused);
+        framed_planes(&f, &first, &end);
+        for (int64_t c = first; c < end; c++) n_part += framed_range(&f, c, &unused);
         return tally_bytes(o) + n_row * n_part * o->n_plane * value + 2 * 64 * (end - first);
     }
     overlapping_channels(o, n_chan, freq_hz, &first, &end);
@@ -221,7 +379,7 @@ static int next_place(msi_converted_walk *walk, place *p)
     for (; walk->channel < walk->end_channel; walk->channel++) {
         int32_t end;
         if (o->grid.n)
-            end = msi_framed_range(&walk->framed, walk->channel, &p->first) + p->first;
+            end = framed_range(&walk->framed, walk->channel, &p->first) + p->first;
         else
             msi_output_channels_range(&c, walk->channel, b->freq_hz, b->n_chan, &p->first, &end);
         if (p->first == end) continue;
@@ -245,8 +403,8 @@ void msi_converted_first(msi_converted_walk *walk, const msi_conversion_request 
     }
     double lowest, highest;
     find_ratios(request, block, &lowest, &highest);
-    walk->framed = msi_framed_block_make(&request->grid, block->freq_hz, block->n_chan, lowest, highest);
-    msi_framed_planes(&walk->framed, &walk->channel, &walk->end_channel);
+    walk->framed = framed_block_make(&request->grid, block->freq_hz, block->n_chan, lowest, highest);
+    framed_planes(&walk->framed, &walk->channel, &walk->end_channel);
 }
 
 /* Return the frequencies of a part's samples. */
@@ -427,16 +585,16 @@ static void put_framed(const msi_block_converter *converter, const msi_conversio
 {
     const msi_block_workspace *w = &converter->workspace, *of_row = &converter->parts;
     const msi_ms_doppler d = shifts_of(o, block->set, block->field_id);
-    const msi_framed_block f = msi_framed_block_make(&o->grid, block->freq_hz, block->n_chan, 1, 1);
+    const msi_framed_block f = framed_block_make(&o->grid, block->freq_hz, block->n_chan, 1, 1);
     for (int64_t i = 0; i < t->n_row; i++) {
-        msi_framed_row row = {.ratio = ratio_at(&d, block->time_s[t->row + i])};
+        framed_row row = {.ratio = ratio_at(&d, block->time_s[t->row + i])};
         for (int plane = 0; plane < o->n_plane; plane++) {
             const int64_t from = (plane * t->n_row + i) * t->n_chan;
             row.vis = w->vis + from;
             row.weight = w->weight + from;
             for (int64_t k = 0; k < n_place; k++) {
                 const place *p = &converter->place[k];
-                msi_framed_convert(&f, &row, p->channel, p->first, p->n_chan, of_row->vis, of_row->weight);
+                framed_convert(&f, &row, p->channel, p->first, p->n_chan, of_row->vis, of_row->weight);
                 const rectangle r = {of_row->vis, of_row->weight, p->n_chan,
                                      1,           p->n_chan,      (plane * block->n_row + t->row + i) * p->n_chan};
                 put_rectangle(&r, o->precision, converted + p->vis_at, (float *)(void *)(converted + p->weight_at));

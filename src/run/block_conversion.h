@@ -15,12 +15,21 @@
 #define MSI_BLOCK_CONVERSION_H
 
 #include "core/types.h"
+#include "io/ms/ms_reader.h"
 #include "io/ms/reader_pool.h"
 #include "kernels/gridder.h"
-#include "src/run/framed_samples.h"
 #include "src/sky/continuum.h"
 #include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
+
+/* The channels of a block, and the Doppler shifts of its rows, for samples of planes in another frame of frequencies. */
+typedef struct msi_framed_block {
+    const msi_channel_grid *grid;
+    const double *freq_hz; /* [n_chan] ascending */
+    int32_t n_chan;
+    double width_hz;        /* width of a channel */
+    double lowest, highest; /* ratios of frequencies in the frame to those of the data, over the rows */
+} msi_framed_block;
 
 /* The samples of a field of a set are turned to the direction l, m in the image. */
 typedef struct msi_conversion_turn {
