@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The page of -report: NAME-report.html, which shows a finished run to people. It needs no other file. */
 #include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +12,218 @@
 #include "core/status.h"
 #include "core/units.h"
 #include "src/imaging/imaging_run.h"
-#include "src/run/html.h"
+
+/* ---- Elements of the page ---- */
+
+/* A page of HTML that needs no other file: text, tables, pictures, bars and curves. */
+
+/* A page. A zero-initialised one is empty. The first failure is kept in status, and nothing is added after it. */
+typedef struct msi_html {
+    char *text; /* [n] and a zero; owned, msi_free */
+    int64_t n, capacity;
+    int status; /* 0, MSI_ENOMEM */
+} msi_html;
+
+typedef struct html_bar {
+    const char *label;
+    double value;      /* 0 or more */
+    const char *text;  /* shown after the bar */
+    int is_emphasised; /* 1: the bar has the first colour; 0: the second */
+} html_bar;
+
+typedef struct html_curve {
+    const char *name;
+    const double *y; /* [n]; the curve has a gap where y is not finite */
+} html_curve;
+
+/* Make space for n more bytes and a zero. Returns 0 if there is none. */
+static int reserve(msi_html *h, int64_t n)
+{
+    if (h->status) return 0;
+    if (h->n + n + 1 > h->capacity) {
+        const int64_t capacity = 2 * h->capacity + n + 4096;
+        h->status = msi_grow(&h->text, h->capacity, capacity, 1, "the report");
+        if (!h->status) h->capacity = capacity;
+    }
+    return !h->status;
+}
+
+static void add_bytes(msi_html *h, const char *bytes, int64_t n)
+{
+    if (!reserve(h, n)) return;
+    memcpy(h->text + h->n, bytes, (size_t)n);
+    h->n += n;
+    h->text[h->n] = 0;
+}
+
+/* html_add - add marked-up text. */
+static void html_add(msi_html *h, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    const int n = vsnprintf(NULL, 0, format, ap);
+    va_end(ap);
+    if (n < 0 || !reserve(h, n)) return;
+    va_start(ap, format);
+    vsnprintf(h->text + h->n, (size_t)n + 1, format, ap);
+    va_end(ap);
+    h->n += n;
+}
+
+/* html_text - add plain text: markup characters are escaped, and bytes that cannot be shown are \xNN. */
+static void html_text(msi_html *h, const char *text)
+{
+    while (*text) {
+        const int n = msi_log_printable(text);
+        if (n == 0)
+            html_add(h, "\\x%02X", (unsigned char)*text);
+        else if (strchr("&<>\"'", *text))
+            html_add(h, "&#%d;", *text);
+        else
+            add_bytes(h, text, n);
+        text += n ? n : 1;
+    }
+}
+
+/* html_png - add a picture as part of the page. Given: alt  shown where pictures are not */
+static void html_png(msi_html *h, const unsigned char *png, int64_t n, const char *alt)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    html_add(h, "<img alt=\"");
+    html_text(h, alt);
+    html_add(h, "\" src=\"data:image/png;base64,");
+    if (!reserve(h, (n + 2) / 3 * 4)) return;
+    char *to = h->text + h->n;
+    for (int64_t i = 0; i < n; i += 3) {
+        const int m = n - i < 3 ? (int)(n - i) : 3;
+        const unsigned v = (unsigned)png[i] << 16 | (m > 1 ? (unsigned)png[i + 1] << 8 : 0) | (m > 2 ? png[i + 2] : 0);
+        *to++ = digit[v >> 18];
+        *to++ = digit[v >> 12 & 63];
+        *to++ = m > 1 ? digit[v >> 6 & 63] : '=';
+        *to++ = m > 2 ? digit[v & 63] : '=';
+    }
+    h->n = to - h->text;
+    html_add(h, "\">");
+}
+
+/* html_bars - add horizontal bars. The longest has the full width. */
+static void html_bars(msi_html *h, const html_bar *bar, int n)
+{
+    double most = 0;
+    for (int i = 0; i < n; i++) most = fmax(most, bar[i].value);
+    html_add(h, "<table class=\"bars\">\n");
+    for (int i = 0; i < n; i++) {
+        const double percent = most > 0 ? 100 * bar[i].value / most : 0;
+        html_add(h, "<tr><th>");
+        html_text(h, bar[i].label);
+        html_add(h, "</th><td class=\"track\"><div class=\"bar%s\" style=\"width:%.2f%%\"></div></td><td>",
+                 bar[i].is_emphasised ? "" : " second", percent);
+        html_text(h, bar[i].text);
+        html_add(h, "</td></tr>\n");
+    }
+    html_add(h, "</table>\n");
+}
+
+/* ---- Curves, as SVG ---- */
+
+/* Lengths are in units of the chart's view box. */
+enum { WIDTH = 900, HEIGHT = 300, LEFT = 90, RIGHT = 20, TOP = 20, BOTTOM = 56, MOST_CURVES = 4 };
+
+typedef struct range {
+    double low, high, step;
+} range;
+
+/* Choose round ends and a step of 1, 2 or 5 times a power of ten, of four to ten steps. */
+static range choose_range(double low, double high)
+{
+    if (!(high > low)) {
+        const double margin = low != 0 ? 0.1 * fabs(low) : 1;
+        low -= margin;
+        high += margin;
+    }
+    const double least = (high - low) / 8, power = pow(10, floor(log10(least)));
+    const double step = power * (least / power <= 1 ? 1 : least / power <= 2 ? 2 : least / power <= 5 ? 5 : 10);
+    return (range){step * floor(low / step + 1e-9), step * ceil(high / step - 1e-9), step};
+}
+
+static double place_x(const range *x, double v)
+{
+    return LEFT + (v - x->low) / (x->high - x->low) * (WIDTH - LEFT - RIGHT);
+}
+
+static double place_y(const range *y, double v)
+{
+    return HEIGHT - BOTTOM - (v - y->low) / (y->high - y->low) * (HEIGHT - TOP - BOTTOM);
+}
+
+static void add_ticks(msi_html *h, const range *x, const range *y)
+{
+    for (int i = 0; x->low + i * x->step <= x->high + 1e-6 * x->step; i++) {
+        const double v = x->low + i * x->step, at = place_x(x, v);
+        html_add(h, "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text x=\"%.1f\" y=\"%d\" class=\"middle\">%.8g</text>\n",
+                 at, TOP, HEIGHT - BOTTOM, at, HEIGHT - BOTTOM + 20, fabs(v) < 1e-9 * x->step ? 0 : v);
+    }
+    for (int i = 0; y->low + i * y->step <= y->high + 1e-6 * y->step; i++) {
+        const double v = y->low + i * y->step, at = place_y(y, v);
+        html_add(h, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" class=\"end\">%.6g</text>\n",
+                 LEFT, at, WIDTH - RIGHT, LEFT - 8, at + 5, fabs(v) < 1e-9 * y->step ? 0 : v);
+    }
+}
+
+static void add_curve(msi_html *h, const range *x, const range *y, const double *at, int64_t n, const html_curve *c,
+                      int k)
+{
+    int is_drawing = 0;
+    html_add(h, "<path class=\"curve c%d\" d=\"", k);
+    for (int64_t i = 0; i < n; i++) {
+        const int is_there = isfinite(c->y[i]) != 0;
+        if (is_there) html_add(h, "%c%.1f %.1f", is_drawing ? 'L' : 'M', place_x(x, at[i]), place_y(y, c->y[i]));
+        is_drawing = is_there;
+    }
+    html_add(h, "\"/>\n");
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(c->y[i]))
+            html_add(h, "<circle class=\"c%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", k, place_x(x, at[i]),
+                     place_y(y, c->y[i]));
+}
+
+/*
+ * html_curves - add a chart of up to four curves with the same x. The y axis begins at 0 or at the lowest value, if
+ * that is negative.
+ * Given: x [n]  finite
+ *        x_title, y_title  with units
+ */
+static void html_curves(msi_html *h, const double *x, int64_t n, const html_curve *curve, int n_curve,
+                        const char *x_title, const char *y_title)
+{
+    double x_low = INFINITY, x_high = -INFINITY, low = 0, high = -INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        x_low = fmin(x_low, x[i]);
+        x_high = fmax(x_high, x[i]);
+        for (int k = 0; k < n_curve; k++) {
+            if (!isfinite(curve[k].y[i])) continue;
+            low = fmin(low, curve[k].y[i]);
+            high = fmax(high, curve[k].y[i]);
+        }
+    }
+    if (!isfinite(high)) return;
+    const range of_x = choose_range(x_low, x_high), of_y = choose_range(low, high);
+    html_add(h, "<p class=\"legend\">");
+    for (int k = 0; k < n_curve && k < MOST_CURVES; k++) {
+        html_add(h, "<span class=\"c%d\">", k);
+        html_text(h, curve[k].name);
+        html_add(h, "</span>");
+    }
+    html_add(h, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\">\n", WIDTH, HEIGHT);
+    add_ticks(h, &of_x, &of_y);
+    for (int k = 0; k < n_curve && k < MOST_CURVES; k++) add_curve(h, &of_x, &of_y, x, n, &curve[k], k);
+    html_add(h, "<text x=\"%d\" y=\"%d\" class=\"middle\">", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10);
+    html_text(h, x_title);
+    html_add(h, "</text>\n<text x=\"18\" y=\"%d\" class=\"middle\" transform=\"rotate(-90 18 %d)\">",
+             (TOP + HEIGHT - BOTTOM) / 2, (TOP + HEIGHT - BOTTOM) / 2);
+    html_text(h, y_title);
+    html_add(h, "</text>\n</svg>\n");
+}
 
 static const char HEAD[] =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -104,24 +317,24 @@ static void add_title(msi_html *h, const msi_imaging_run *r)
     msi_output_shown s = {0};
     const int has_main = main_image(r, &s) >= 0;
     if (gmtime_r(&now, &utc)) strftime(when, sizeof when, "%Y-%m-%d %H:%M UTC", &utc);
-    msi_html_add(h, "%s<title>", HEAD);
-    msi_html_text(h, o->name);
-    msi_html_add(h, "</title>\n</head>\n<body>\n<main>\n<h1>");
-    msi_html_text(h, *r->observation.object ? r->observation.object : o->name);
-    msi_html_add(h, "</h1>\n<p class=\"sub\">");
+    html_add(h, "%s<title>", HEAD);
+    html_text(h, o->name);
+    html_add(h, "</title>\n</head>\n<body>\n<main>\n<h1>");
+    html_text(h, *r->observation.object ? r->observation.object : o->name);
+    html_add(h, "</h1>\n<p class=\"sub\">");
     if (*r->observation.telescope) {
-        msi_html_text(h, r->observation.telescope);
-        msi_html_add(h, ", ");
+        html_text(h, r->observation.telescope);
+        html_add(h, ", ");
     }
-    if (has_main && s.freq_hz > 0) msi_html_add(h, "%s, ", format_frequency(frequency, s.freq_hz));
-    msi_html_add(h, "imaged by msimage " MSIMAGE_VERSION " on %s</p>\n", when);
+    if (has_main && s.freq_hz > 0) html_add(h, "%s, ", format_frequency(frequency, s.freq_hz));
+    html_add(h, "imaged by msimage " MSIMAGE_VERSION " on %s</p>\n", when);
 }
 
 static void add_card(msi_html *h, const char *what, const char *value)
 {
-    msi_html_add(h, "<div><span>%s</span><b>", what);
-    msi_html_text(h, value);
-    msi_html_add(h, "</b></div>\n");
+    html_add(h, "<div><span>%s</span><b>", what);
+    html_text(h, value);
+    html_add(h, "</b></div>\n");
 }
 
 static void add_cards(msi_html *h, const msi_imaging_run *r)
@@ -130,7 +343,7 @@ static void add_cards(msi_html *h, const msi_imaging_run *r)
     char text[2 * MSI_FORMAT_SIZE];
     msi_output_shown s = {.high = NAN};
     const int has_main = main_image(r, &s) >= 0;
-    msi_html_add(h, "<div class=\"cards\">\n");
+    html_add(h, "<div class=\"cards\">\n");
     snprintf(text, sizeof text, "%lld × %lld", (long long)o->geometry.nx, (long long)o->geometry.ny);
     add_card(h, "pixels", text);
     if (has_main && msi_beam_known(&s.beam)) add_card(h, "beam", format_beam(text, &s.beam));
@@ -140,7 +353,7 @@ static void add_cards(msi_html *h, const msi_imaging_run *r)
     snprintf(text, sizeof text, "%lld", (long long)r->n_used);
     add_card(h, "samples", text);
     add_card(h, "time", msi_format_duration(text, msi_wall_s()));
-    msi_html_add(h, "</div>\n");
+    html_add(h, "</div>\n");
 }
 
 static void add_warnings(msi_html *h)
@@ -149,11 +362,11 @@ static void add_warnings(msi_html *h)
     int n = 0;
     for (int64_t i = 0; msi_log_kept(i, &line); i++) {
         if (line.level != MSI_LOG_QUIET) continue;
-        msi_html_add(h, "%s<li>", n++ ? "" : "<section class=\"warning\" id=\"warnings\"><h2>Warnings</h2><ul>\n");
-        msi_html_text(h, line.text);
-        msi_html_add(h, "</li>\n");
+        html_add(h, "%s<li>", n++ ? "" : "<section class=\"warning\" id=\"warnings\"><h2>Warnings</h2><ul>\n");
+        html_text(h, line.text);
+        html_add(h, "</li>\n");
     }
-    if (n) msi_html_add(h, "</ul></section>\n");
+    if (n) html_add(h, "</ul></section>\n");
 }
 
 /* Return the name, without directories, of the image of a picture, which may have no file. */
@@ -175,14 +388,14 @@ static void add_figure(msi_html *h, const msi_output_shown *s, const char *capti
 {
     char peak[MSI_FORMAT_SIZE], rms[MSI_FORMAT_SIZE];
     const char *per = msi_fits_is_model(s->id.kind) ? "/pixel" : "/beam";
-    msi_html_add(h, "<figure>");
-    msi_html_png(h, s->png, s->n_png, caption);
-    msi_html_add(h, "<figcaption>");
-    msi_html_text(h, caption);
+    html_add(h, "<figure>");
+    html_png(h, s->png, s->n_png, caption);
+    html_add(h, "<figcaption>");
+    html_text(h, caption);
     if (!s->text && msi_fits_is_brightness(s->id.kind))
-        msi_html_add(h, ": highest %s, root mean square %s", format_flux(peak, s->high, per),
-                     format_flux(rms, s->rms, per));
-    msi_html_add(h, "</figcaption></figure>\n");
+        html_add(h, ": highest %s, root mean square %s", format_flux(peak, s->high, per),
+                 format_flux(rms, s->rms, per));
+    html_add(h, "</figcaption></figure>\n");
 }
 
 /* Add the pictures of all images, except those of weights and PSF, which have a section. */
@@ -199,30 +412,30 @@ static void add_pictures(msi_html *h, const msi_imaging_run *r)
             if (!s.png || s.text || s.id.kind == MSI_FITS_WEIGHTS || s.id.kind == MSI_FITS_PSF) continue;
             while (k < N_FIRST && s.id.kind != first[k]) k++;
             if (k != turn) continue;
-            if (!n++) msi_html_add(h, "<section id=\"images\"><h2>Images</h2><div class=\"pictures\">\n");
+            if (!n++) html_add(h, "<section id=\"images\"><h2>Images</h2><div class=\"pictures\">\n");
             add_figure(h, &s, name_of(r, &s));
         }
-    if (n) msi_html_add(h, "</div></section>\n");
+    if (n) html_add(h, "</div></section>\n");
 }
 
 static void add_data(msi_html *h)
 {
     msi_log_line line;
-    msi_html_add(h, "<section id=\"data\"><h2>Data and image</h2><table>\n");
+    html_add(h, "<section id=\"data\"><h2>Data and image</h2><table>\n");
     for (int64_t i = 0; msi_log_kept(i, &line); i++) {
         if (!*line.label) continue;
-        msi_html_add(h, "<tr><th>");
-        msi_html_text(h, line.label);
-        msi_html_add(h, "</th><td>");
-        msi_html_text(h, line.text);
-        msi_html_add(h, "</td></tr>\n");
+        html_add(h, "<tr><th>");
+        html_text(h, line.label);
+        html_add(h, "</th><td>");
+        html_text(h, line.text);
+        html_add(h, "</td></tr>\n");
     }
-    msi_html_add(h, "</table></section>\n");
+    html_add(h, "</table></section>\n");
 }
 
 static void add_samples(msi_html *h, const msi_imaging_run *r)
 {
-    msi_html_bar bar[MSI_N_REASON + 1];
+    html_bar bar[MSI_N_REASON + 1];
     char text[MSI_N_REASON + 1][64];
     int64_t all = r->n_used;
     int n = 0;
@@ -232,20 +445,20 @@ static void add_samples(msi_html *h, const msi_imaging_run *r)
         if (i >= 0 && !count) continue;
         snprintf(text[n], sizeof text[n], "%lld (%.3g %%)", (long long)count,
                  all ? 100 * (double)count / (double)all : 0);
-        bar[n] = (msi_html_bar){i < 0 ? "imaged" : msi_imaging_reason(i), (double)count, text[n], i < 0};
+        bar[n] = (html_bar){i < 0 ? "imaged" : msi_imaging_reason(i), (double)count, text[n], i < 0};
         n++;
     }
-    msi_html_add(h, "<section id=\"samples\"><h2>Samples</h2><p>%s</p>\n",
-                 n > 1 ? "Selected samples, and why some of them were dropped." : "No selected sample was dropped.");
-    msi_html_bars(h, bar, n);
-    msi_html_add(h, "</section>\n");
+    html_add(h, "<section id=\"samples\"><h2>Samples</h2><p>%s</p>\n",
+             n > 1 ? "Selected samples, and why some of them were dropped." : "No selected sample was dropped.");
+    html_bars(h, bar, n);
+    html_add(h, "</section>\n");
 }
 
 static void add_weights(msi_html *h, const msi_imaging_run *r)
 {
-    msi_html_add(h, "<section id=\"weights\"><h2>Weights and beam</h2><p>Weighting: ");
-    msi_html_text(h, r->weighting);
-    msi_html_add(h, ".</p><div class=\"pictures\">\n");
+    html_add(h, "<section id=\"weights\"><h2>Weights and beam</h2><p>Weighting: ");
+    html_text(h, r->weighting);
+    html_add(h, ".</p><div class=\"pictures\">\n");
     for (int i = 0; i < msi_outputs_n(r->outputs); i++) {
         msi_output_shown s;
         char beam[2 * MSI_FORMAT_SIZE], caption[200];
@@ -258,37 +471,36 @@ static void add_weights(msi_html *h, const msi_imaging_run *r)
                      msi_beam_known(&s.beam) ? format_beam(beam, &s.beam) : "none");
         add_figure(h, &s, caption);
     }
-    msi_html_add(h, "</div></section>\n");
+    html_add(h, "</div></section>\n");
 }
 
 /* Add the last step of each image that was cleaned separately. */
 static void add_last_steps(msi_html *h, const msi_clean_history *history)
 {
     char peak[MSI_FORMAT_SIZE], noise[MSI_FORMAT_SIZE], flux[MSI_FORMAT_SIZE];
-    msi_html_add(h,
-                 "<table class=\"files\"><thead><tr><th>image</th><th>major cycles</th><th>iterations</th>"
-                 "<th>peak of the residual</th><th>noise</th><th>flux of the model</th><th>ended by</th></tr></thead>"
-                 "<tbody>\n");
+    html_add(h, "<table class=\"files\"><thead><tr><th>image</th><th>major cycles</th><th>iterations</th>"
+                "<th>peak of the residual</th><th>noise</th><th>flux of the model</th><th>ended by</th></tr></thead>"
+                "<tbody>\n");
     for (int64_t i = 0; i < history->n; i++) {
         const msi_clean_step *s = &history->step[i];
         int is_last = 1;
         for (int64_t k = i + 1; is_last && k < history->n; k++) is_last = strcmp(history->step[k].image, s->image) != 0;
         if (!is_last) continue;
-        msi_html_add(h, "<tr><td>");
-        msi_html_text(h, *s->image ? s->image : "all");
-        msi_html_add(h, "</td><td>%lld</td><td>%lld</td><td>%s</td><td>%s</td><td>%s</td><td>", (long long)s->major,
-                     (long long)s->minor, format_flux(peak, s->peak_jy, "/beam"),
-                     format_flux(noise, s->noise_jy, "/beam"), format_flux(flux, s->flux_jy, ""));
-        msi_html_text(h, s->stop);
-        msi_html_add(h, "</td></tr>\n");
+        html_add(h, "<tr><td>");
+        html_text(h, *s->image ? s->image : "all");
+        html_add(h, "</td><td>%lld</td><td>%lld</td><td>%s</td><td>%s</td><td>%s</td><td>", (long long)s->major,
+                 (long long)s->minor, format_flux(peak, s->peak_jy, "/beam"), format_flux(noise, s->noise_jy, "/beam"),
+                 format_flux(flux, s->flux_jy, ""));
+        html_text(h, s->stop);
+        html_add(h, "</td></tr>\n");
     }
-    msi_html_add(h, "</tbody></table>\n");
+    html_add(h, "</tbody></table>\n");
 }
 
 static void add_cleaning(msi_html *h, const msi_imaging_run *r)
 {
     if (!r->options->clean.niter) return;
-    msi_html_add(h, "<section id=\"cleaning\"><h2>Cleaning</h2>\n");
+    html_add(h, "<section id=\"cleaning\"><h2>Cleaning</h2>\n");
     for (int i = 0; i < msi_outputs_n(r->outputs); i++) {
         msi_output_shown s;
         msi_outputs_shown(r->outputs, i, &s);
@@ -296,7 +508,7 @@ static void add_cleaning(msi_html *h, const msi_imaging_run *r)
             add_figure(h, &s, "Convergence: the peak and the noise of the residual, and the flux of the model");
     }
     add_last_steps(h, &r->history);
-    msi_html_add(h, "</section>\n");
+    html_add(h, "</section>\n");
 }
 
 /* Add a chart of the peak and rms of the main images over the frequencies of the channels of the first interval. */
@@ -326,12 +538,12 @@ static int add_spectrum(msi_html *h, const msi_imaging_run *r)
         high[i] /= size;
         rms[i] /= size;
     }
-    const msi_html_curve curve[] = {{"highest pixel", high}, {"root mean square", rms}};
+    const html_curve curve[] = {{"highest pixel", high}, {"root mean square", rms}};
     if (found > 1)
-        msi_html_curves(h, x, found, curve, 2, "frequency (MHz)",
-                        size < 1e-5 ? "µJy/beam"
-                        : size < 1  ? "mJy/beam"
-                                    : "Jy/beam");
+        html_curves(h, x, found, curve, 2, "frequency (MHz)",
+                    size < 1e-5 ? "µJy/beam"
+                    : size < 1  ? "mJy/beam"
+                                : "Jy/beam");
     msi_free(x);
     return MSI_OK;
 }
@@ -341,11 +553,11 @@ static void add_files(msi_html *h, const msi_imaging_run *r)
 {
     enum { MOST = 500 };
     int n = 0, n_more = 0;
-    msi_html_add(h, "<section id=\"files\"><h2>Files</h2>\n");
+    html_add(h, "<section id=\"files\"><h2>Files</h2>\n");
     const int rc = add_spectrum(h, r);
     if (rc && !h->status) h->status = rc;
-    msi_html_add(h, "<table class=\"files\"><thead><tr><th>file</th><th>frequency</th><th>polarisation</th>"
-                    "<th>highest</th><th>lowest</th><th>root mean square</th><th>beam</th></tr></thead><tbody>\n");
+    html_add(h, "<table class=\"files\"><thead><tr><th>file</th><th>frequency</th><th>polarisation</th>"
+                "<th>highest</th><th>lowest</th><th>root mean square</th><th>beam</th></tr></thead><tbody>\n");
     for (int i = 0; i < msi_outputs_n(r->outputs); i++) {
         msi_output_shown s;
         char text[4][2 * MSI_FORMAT_SIZE];
@@ -357,52 +569,52 @@ static void add_files(msi_html *h, const msi_imaging_run *r)
         }
         const int is_flux = msi_fits_is_brightness(s.id.kind);
         const char *per = msi_fits_is_model(s.id.kind) ? "/pixel" : "/beam";
-        msi_html_add(h, "<tr><td>");
-        msi_html_text(h, s.name);
-        msi_html_add(h, "</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
-                     format_frequency(text[0], s.freq_hz), is_flux && s.pol ? msi_pol_name(s.pol) : "",
-                     is_flux ? format_flux(text[1], s.high, per) : "", is_flux ? format_flux(text[2], s.low, per) : "",
-                     is_flux ? format_flux(text[3], s.rms, per) : "",
-                     msi_beam_known(&s.beam) ? format_beam((char[2 *MSI_FORMAT_SIZE]){""}, &s.beam) : "");
+        html_add(h, "<tr><td>");
+        html_text(h, s.name);
+        html_add(h, "</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
+                 format_frequency(text[0], s.freq_hz), is_flux && s.pol ? msi_pol_name(s.pol) : "",
+                 is_flux ? format_flux(text[1], s.high, per) : "", is_flux ? format_flux(text[2], s.low, per) : "",
+                 is_flux ? format_flux(text[3], s.rms, per) : "",
+                 msi_beam_known(&s.beam) ? format_beam((char[2 *MSI_FORMAT_SIZE]){""}, &s.beam) : "");
     }
-    msi_html_add(h, "</tbody></table>\n");
-    if (n_more) msi_html_add(h, "<p>%d more files are not listed.</p>\n", n_more);
-    msi_html_add(h, "</section>\n");
+    html_add(h, "</tbody></table>\n");
+    if (n_more) html_add(h, "<p>%d more files are not listed.</p>\n", n_more);
+    html_add(h, "</section>\n");
 }
 
 static void add_times(msi_html *h, const msi_imaging_run *r)
 {
     static const char *const stage[MSI_N_STAGE] = {"open the sets", "read and convert", "weights", "images and files"};
-    msi_html_bar bar[MSI_N_STAGE + 1];
+    html_bar bar[MSI_N_STAGE + 1];
     char text[MSI_N_STAGE + 1][MSI_FORMAT_SIZE];
     double rest = msi_wall_s();
     for (int i = 0; i < MSI_N_STAGE; i++) rest -= r->spent_s[i];
     for (int i = 0; i <= MSI_N_STAGE; i++) {
         const double s = i < MSI_N_STAGE ? r->spent_s[i] : fmax(rest, 0);
         snprintf(text[i], sizeof text[i], "%.2f s", s);
-        bar[i] = (msi_html_bar){i < MSI_N_STAGE ? stage[i] : "start, plan and end", s, text[i], 1};
+        bar[i] = (html_bar){i < MSI_N_STAGE ? stage[i] : "start, plan and end", s, text[i], 1};
     }
-    msi_html_add(h, "<section id=\"times\"><h2>Times</h2>\n");
-    msi_html_bars(h, bar, MSI_N_STAGE + 1);
-    msi_html_add(h, "</section>\n");
+    html_add(h, "<section id=\"times\"><h2>Times</h2>\n");
+    html_bars(h, bar, MSI_N_STAGE + 1);
+    html_add(h, "</section>\n");
 }
 
 static void add_command_and_log(msi_html *h, const msi_imaging_run *r)
 {
     msi_log_line line;
-    msi_html_add(h, "<section id=\"command\"><h2>Command</h2><pre>");
-    msi_html_text(h, r->options->command_line ? r->options->command_line : "");
-    msi_html_add(h, "</pre></section>\n<section id=\"log\"><details><summary>Log</summary><pre>");
+    html_add(h, "<section id=\"command\"><h2>Command</h2><pre>");
+    html_text(h, r->options->command_line ? r->options->command_line : "");
+    html_add(h, "</pre></section>\n<section id=\"log\"><details><summary>Log</summary><pre>");
     for (int64_t i = 0; msi_log_kept(i, &line); i++) {
-        msi_html_add(h, "%9.3f s  %s", line.at_s, line.level == MSI_LOG_QUIET ? "warning: " : "");
+        html_add(h, "%9.3f s  %s", line.at_s, line.level == MSI_LOG_QUIET ? "warning: " : "");
         if (*line.label) {
-            msi_html_text(h, line.label);
-            msi_html_add(h, ": ");
+            html_text(h, line.label);
+            html_add(h, ": ");
         }
-        msi_html_text(h, line.text);
-        msi_html_add(h, "\n");
+        html_text(h, line.text);
+        html_add(h, "\n");
     }
-    msi_html_add(h, "</pre></details></section>\n</main>\n</body>\n</html>\n");
+    html_add(h, "</pre></details></section>\n</main>\n</body>\n</html>\n");
 }
 
 int msi_imaging_page_write(const msi_imaging_run *r)
