@@ -150,4 +150,7 @@ int msi_ranks_sum_density(msi_ranks *ranks, msi_density *d);
  */
 int msi_ranks_assign_devices(const int *device, int n, const msi_ranks *ranks, int *own);
 
+/* msi_ranks_window_close - unmap the memory that the ranks of one host share. */
+void msi_ranks_window_close(msi_ranks *ranks);
+
 #endif

@@ -16,7 +16,6 @@
 #include "core/status.h"
 #include "src/run/gpu_share.h"
 #include "src/run/ranks.h"
-#include "src/run/ranks_window.h"
 
 enum { MOST = 5 };
 
