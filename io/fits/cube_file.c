@@ -17,7 +17,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/fits/fits_write.h"
+#include "io/fits/fits_cards.h"
 
 enum { BLOCK = 2880 };
 

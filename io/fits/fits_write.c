@@ -24,7 +24,6 @@
 #include "core/progress.h"
 #include "core/types.h"
 #include "io/fits/fits_cards.h"
-#include "io/fits/fits_write.h"
 
 static const double DEG_PER_RAD = 180 / MSI_PI;
 
