@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Opening FITS files and reading single cards. Every value is checked. Used only inside io/fits. */
+/* Functions that only io/fits uses: opening FITS files, reading single cards (every value is checked), and parts of
+ * writing that images and cubes share. */
 #ifndef MSI_IO_FITS_CARDS_H
 #define MSI_IO_FITS_CARDS_H
 
@@ -65,7 +66,7 @@ int msi_fits_axis_factor(const msi_axis_cards *a, const char *path, int n, int i
  * "reading pixels". Returns MSI_EINPUT, MSI_ENOMEM. */
 int msi_fits_failed(const char *path, int status, const char *doing);
 
-/* Parts of writing FITS images that images and cubes share. Used only inside io/fits. */
+/* ---- Writing ---- */
 
 /*
  * msi_fits_make_header - make the header of output i, padded to whole blocks; several threads may.
