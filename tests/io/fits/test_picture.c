@@ -15,7 +15,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/fits/picture.h"
-#include "io/fits/picture_colour.h"
+#include "io/fits/picture_draw.h"
 #include "tests/support/temp_folder.h"
 
 static const char path[] = "picture.png";
