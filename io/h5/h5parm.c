@@ -5,15 +5,489 @@
  */
 #include "io/h5/h5parm.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "core/child.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/h5/h5_apart.h"
-#include "io/h5/h5parm_file.h"
+
+/* ---- Reading a table: the part that calls the HDF5 library, in the separate process ---- */
+
+/* solution_table_free - leave it empty. */
+static void solution_table_free(msi_solution_table *t)
+{
+    msi_free(t->time_s);
+    msi_free(t->freq_hz);
+    msi_free(t->dir_rad);
+    msi_free(t->dir);
+    msi_free(t->ant);
+    msi_free(t->value);
+    *t = (msi_solution_table){0};
+}
+
+#ifndef MSI_HAVE_HDF5
+
+/*
+ * h5parm_file_read - read one table in this process.
+ * Given:    names  of all tables that are wanted, for messages
+ * Returned: *out   emptied by solution_table_free, also after a failure
+ * Returns:  as msi_h5parm_read
+ */
+static int h5parm_file_read(msi_solution_table *out, const char *path, const char *name)
+{
+    (void)name;
+    *out = (msi_solution_table){0};
+    return msi_error_set(MSI_EUSAGE, "%s: this build of msimage cannot read H5Parm files; build it with libhdf5-dev",
+                         path);
+}
+
+#else
+
+#include <hdf5.h>
+
+enum { AXES = 5, SOURCE_NAME = 128 };
+
+typedef enum axis { TIME, FREQ, ANT, DIR, POL } axis;
+
+static const char *const AXIS_NAMES[AXES] = {"time", "freq", "ant", "dir", "pol"};
+
+/* The state of reading a table. */
+typedef struct reading {
+    const char *path, *name;
+    hid_t file, set, table;
+    int n_axis;
+    axis of[AXES]; /* [n_axis] in the order of the file */
+    int64_t n[AXES];
+    int has[AXES];
+    msi_solution_table *out;
+} reading;
+
+static int damaged(const reading *r, const char *what)
+{
+    return msi_error_set(MSI_EINPUT, "%s: %s: truncated or corrupt: cannot read %s", r->path, r->name, what);
+}
+
+/* ---- Texts ---- */
+
+/* Copy a text of a file, which may be padded. */
+static void copy_text(char *to, size_t size, const char *from, size_t n)
+{
+    size_t length = 0;
+    while (length < n && length + 1 < size && from[length]) length++;
+    while (length && from[length - 1] == ' ') length--;
+    memcpy(to, from, length);
+    to[length] = 0;
+}
+
+/* Read a text attribute. Returns: 1; 0 if it is missing or no text */
+static int read_attribute(hid_t of, const char *name, char *text, size_t size)
+{
+    char buffer[1024] = "";
+    text[0] = 0;
+    if (H5Aexists(of, name) <= 0) return 0;
+    const hid_t a = H5Aopen(of, name, H5P_DEFAULT), type = H5Aget_type(a), space = H5Aget_space(a);
+    int is_there = 0;
+    if (type >= 0 && H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1) {
+        if (H5Tis_variable_str(type) > 0) {
+            char *value = NULL;
+            const hid_t memory = H5Tcopy(H5T_C_S1);
+            H5Tset_size(memory, H5T_VARIABLE);
+            H5Tset_cset(memory, H5Tget_cset(type));
+            is_there = H5Aread(a, memory, (void *)&value) >= 0 && value;
+            if (is_there) copy_text(text, size, value, strlen(value));
+            H5Tclose(memory);
+        } else if (H5Tget_size(type) < sizeof buffer) {
+            is_there = H5Aread(a, type, buffer) >= 0;
+            if (is_there) copy_text(text, size, buffer, H5Tget_size(type));
+        }
+    }
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Aclose(a);
+    return is_there;
+}
+
+/* Read a dataset of n texts. */
+static int read_texts(const reading *r, const char *name, int64_t n, msi_h5_text *text)
+{
+    const hid_t d = H5Dopen2(r->table, name, H5P_DEFAULT), type = d < 0 ? -1 : H5Dget_type(d);
+    const size_t size = type < 0 ? 0 : H5Tget_size(type);
+    int ok = type >= 0 && H5Tget_class(type) == H5T_STRING, rc = MSI_OK;
+    if (ok && H5Tis_variable_str(type) > 0) {
+        char **value = NULL;
+        rc = msi_alloc(&value, n, sizeof *value, "names of solutions");
+        if (!rc) ok = H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, (void *)value) >= 0;
+        for (int64_t i = 0; !rc && ok && i < n; i++)
+            if (value[i]) copy_text(text[i].text, sizeof text[i].text, value[i], strlen(value[i]));
+        msi_free(value);
+    } else if (ok && size > 0 && size <= 4096) {
+        char *value = NULL;
+        rc = msi_alloc(&value, n, size, "names of solutions");
+        if (!rc) ok = H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) >= 0;
+        for (int64_t i = 0; !rc && ok && i < n; i++)
+            copy_text(text[i].text, sizeof text[i].text, value + (size_t)i * size, size);
+        msi_free(value);
+    } else {
+        ok = 0;
+    }
+    if (type >= 0) H5Tclose(type);
+    if (d >= 0) H5Dclose(d);
+    return rc ? rc : ok ? MSI_OK : damaged(r, name);
+}
+
+/* ---- Numbers ---- */
+
+/* Return whether the file can hold the values of a dataset, so that damaged dimensions do not take memory. Filters store
+ * at most this many values in a byte. */
+static int can_hold(hid_t d, hid_t space)
+{
+    enum { VALUES_IN_A_BYTE = 1 << 16 };
+    hsize_t bytes = 0;
+    const hid_t file = H5Iget_file_id(d);
+    const int is_known = file >= 0 && H5Fget_filesize(file, &bytes) >= 0;
+    if (file >= 0) H5Fclose(file);
+    const hsize_t stored = H5Dget_storage_size(d);
+    const hssize_t n = H5Sget_simple_extent_npoints(space);
+    return is_known && n > 0 && stored <= bytes && (hsize_t)n / VALUES_IN_A_BYTE <= stored;
+}
+
+/* Return the dimensions of a dataset. Returned: dim [AXES]. Returns: their number; -1 */
+static int dimensions(hid_t of, const char *name, int64_t *dim)
+{
+    hsize_t size[H5S_MAX_RANK];
+    if (H5Lexists(of, name, H5P_DEFAULT) <= 0) return -1;
+    const hid_t d = H5Dopen2(of, name, H5P_DEFAULT);
+    if (d < 0) return -1;
+    const hid_t space = H5Dget_space(d);
+    const int n = space >= 0 && can_hold(d, space) ? H5Sget_simple_extent_ndims(space) : -1;
+    if (n > 0 && n <= AXES && H5Sget_simple_extent_dims(space, size, NULL) == n)
+        for (int i = 0; i < n; i++) dim[i] = size[i] > INT32_MAX ? -1 : (int64_t)size[i];
+    if (space >= 0) H5Sclose(space);
+    H5Dclose(d);
+    return n > 0 && n <= AXES ? n : -1;
+}
+
+static int read_numbers(const reading *r, const char *name, hid_t memory, void *value)
+{
+    const hid_t d = H5Dopen2(r->table, name, H5P_DEFAULT), type = d < 0 ? -1 : H5Dget_type(d);
+    const H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
+    /* A damaged type may have gigabytes. */
+    const int is_number = (class == H5T_FLOAT || class == H5T_INTEGER) && H5Tget_size(type) <= 16;
+    const int ok = is_number && H5Dread(d, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) >= 0;
+    if (type >= 0) H5Tclose(type);
+    if (d >= 0) H5Dclose(d);
+    return ok ? MSI_OK : damaged(r, name);
+}
+
+/* Read an axis of numbers, which must ascend. */
+static int read_axis(const reading *r, axis a, double **value)
+{
+    MSI_TRY(msi_alloc(value, r->n[a], sizeof **value, "axes of solutions"));
+    if (!r->has[a]) return MSI_OK;
+    MSI_TRY(read_numbers(r, AXIS_NAMES[a], H5T_NATIVE_DOUBLE, *value));
+    for (int64_t i = 0; i < r->n[a]; i++) {
+        if (!isfinite((*value)[i]))
+            return msi_error_set(MSI_EINPUT, "%s: %s: %s %lld is not a number", r->path, r->name, AXIS_NAMES[a],
+                                 (long long)i);
+        if (i && !((*value)[i] > (*value)[i - 1]))
+            return msi_error_set(MSI_EINPUT, "%s: %s: %s %lld, %.9g, does not ascend from %.9g before it", r->path,
+                                 r->name, AXIS_NAMES[a], (long long)i, (*value)[i], (*value)[i - 1]);
+    }
+    return MSI_OK;
+}
+
+/* ---- The table and its axes ---- */
+
+typedef struct name_list {
+    char text[400];
+    int n;
+    char only[SOURCE_NAME];
+} name_list;
+
+static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, void *of)
+{
+    name_list *l = of;
+    (void)group;
+    (void)info;
+    const size_t used = strlen(l->text);
+    snprintf(l->text + used, sizeof l->text - used, "%s%.100s", l->n ? ", " : "", name);
+    snprintf(l->only, sizeof l->only, "%.120s", name);
+    return ++l->n >= 40;
+}
+
+/* Open the solution set: sol000, or the only one. */
+static int open_set(reading *r)
+{
+    name_list names = {0};
+    if (access(r->path, R_OK)) return msi_error_set(MSI_EINPUT, "%s: %s", r->path, strerror(errno));
+    r->file = H5Fopen(r->path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (r->file < 0) return msi_error_set(MSI_EINPUT, "%s: not an HDF5 file, or damaged", r->path);
+    if (H5Lexists(r->file, "sol000", H5P_DEFAULT) > 0) {
+        r->set = H5Gopen2(r->file, "sol000", H5P_DEFAULT);
+    } else {
+        H5Literate(r->file, H5_INDEX_NAME, H5_ITER_INC, NULL, add_name, &names);
+        if (names.n == 1) r->set = H5Gopen2(r->file, names.only, H5P_DEFAULT);
+    }
+    if (r->set >= 0) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: has no solution set sol000%s%s", r->path, names.n ? ", but " : "",
+                         names.text);
+}
+
+static int open_table(reading *r)
+{
+    static const struct {
+        const char *title;
+        msi_solution_kind kind;
+    } kinds[] = {{"amplitude", MSI_SOLUTION_AMPLITUDE},
+                 {"scalaramplitude", MSI_SOLUTION_AMPLITUDE},
+                 {"phase", MSI_SOLUTION_PHASE},
+                 {"scalarphase", MSI_SOLUTION_PHASE},
+                 {"tec", MSI_SOLUTION_TEC},
+                 {"clock", MSI_SOLUTION_CLOCK},
+                 {"rotation", MSI_SOLUTION_ROTATION},
+                 {"rotationmeasure", MSI_SOLUTION_ROTATION_MEASURE}};
+    char title[64];
+    name_list names = {0};
+    if (H5Lexists(r->set, r->name, H5P_DEFAULT) > 0) r->table = H5Gopen2(r->set, r->name, H5P_DEFAULT);
+    if (r->table < 0) {
+        H5Literate(r->set, H5_INDEX_NAME, H5_ITER_INC, NULL, add_name, &names);
+        return msi_error_set(MSI_EINPUT, "%s: has no solution table \"%s\"; it has %s", r->path, r->name,
+                             names.n ? names.text : "none");
+    }
+    snprintf(r->out->name.text, sizeof r->out->name.text, "%.120s", r->name);
+    if (!read_attribute(r->table, "TITLE", title, sizeof title))
+        return msi_error_set(MSI_EINPUT, "%s: %s: has no TITLE, which names the kind of solutions", r->path, r->name);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcasecmp(title, kinds[i].title) == 0) {
+            r->out->kind = kinds[i].kind;
+            return MSI_OK;
+        }
+    return msi_error_set(MSI_EINPUT,
+                         "%s: %s: unknown kind \"%s\" (known: amplitude, phase, tec, clock, rotation, rotationmeasure)",
+                         r->path, r->name, title);
+}
+
+/* Read the order of the axes and their lengths. */
+static int read_axes(reading *r)
+{
+    char axes[256], *rest;
+    int64_t dim[AXES] = {0}, of_axis[AXES];
+    const int n = dimensions(r->table, "val", dim);
+    if (n < 0) return damaged(r, "val");
+    const hid_t d = H5Dopen2(r->table, "val", H5P_DEFAULT);
+    const int has_axes = d >= 0 && read_attribute(d, "AXES", axes, sizeof axes);
+    if (d >= 0) H5Dclose(d);
+    if (!has_axes) return msi_error_set(MSI_EINPUT, "%s: %s: val has no AXES", r->path, r->name);
+    for (int a = 0; a < AXES; a++) r->n[a] = 1;
+    for (char *word = strtok_r(axes, ", ", &rest); word; word = strtok_r(NULL, ", ", &rest)) {
+        int a = 0;
+        while (a < AXES && strcasecmp(word, AXIS_NAMES[a]) != 0) a++;
+        if (a == AXES || r->has[a] || r->n_axis == n)
+            return msi_error_set(MSI_EINPUT, "%s: %s: AXES: \"%.40s\" is unknown, repeated or one too many", r->path,
+                                 r->name, word);
+        if (dim[r->n_axis] < 1 || dimensions(r->table, AXIS_NAMES[a], of_axis) != 1 || of_axis[0] != dim[r->n_axis])
+            return msi_error_set(MSI_EINPUT, "%s: %s: axis %s has another length than val", r->path, r->name, word);
+        r->has[a] = 1;
+        r->n[a] = dim[r->n_axis];
+        r->of[r->n_axis++] = (axis)a;
+    }
+    if (r->n_axis != n)
+        return msi_error_set(MSI_EINPUT, "%s: %s: val has %d axes, AXES names %d", r->path, r->name, n, r->n_axis);
+    return MSI_OK;
+}
+
+/* Find the place of each polarisation of the file. Returned: place [n] */
+static int read_polarisations(reading *r, int64_t *place)
+{
+    static const char *const names[2][4] = {{"XX", "XY", "YX", "YY"}, {"RR", "RL", "LR", "LL"}};
+    msi_h5_text text[4];
+    const int64_t n = r->n[POL];
+    place[0] = 0;
+    if (n > 4 || n == 3)
+        return msi_error_set(MSI_EINPUT, "%s: %s: has %lld polarisations; 1, 2 or 4 are known", r->path, r->name,
+                             (long long)n);
+    if (n == 1) return MSI_OK;
+    MSI_TRY(read_texts(r, "pol", n, text));
+    unsigned seen = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int k = 0;
+        while (k < 4 && strcasecmp(text[i].text, names[0][k]) != 0 && strcasecmp(text[i].text, names[1][k]) != 0) k++;
+        if (k == 4 || (n == 2 && k % 3))
+            return msi_error_set(MSI_EINPUT, "%s: %s: unknown polarisation \"%s\"", r->path, r->name, text[i].text);
+        place[i] = n == 2 ? k / 3 : k;
+        seen |= 1u << place[i];
+    }
+    if (seen != (1u << n) - 1) return msi_error_set(MSI_EINPUT, "%s: %s: a polarisation is repeated", r->path, r->name);
+    return MSI_OK;
+}
+
+/* ---- Directions ---- */
+
+typedef struct source {
+    char name[SOURCE_NAME];
+    double dir[2];
+} source;
+
+/* Return a name without brackets. */
+static void bare(char *to, const char *from)
+{
+    const size_t n = strlen(from);
+    const int has = n > 1 && from[0] == '[' && from[n - 1] == ']';
+    copy_text(to, SOURCE_NAME, from + has, n - (has ? 2 : 0));
+}
+
+static int read_sources(const reading *r, source **out, int64_t *n)
+{
+    const hsize_t two = 2;
+    MSI_TRY(dimensions(r->set, "source", n) == 1 && *n > 0 && *n < 1000000
+                ? MSI_OK
+                : msi_error_set(MSI_EINPUT, "%s: has no list of directions, source", r->path));
+    MSI_TRY(msi_alloc(out, *n, sizeof **out, "directions of solutions"));
+    const hid_t name = H5Tcopy(H5T_C_S1), pair = H5Tarray_create2(H5T_NATIVE_DOUBLE, 1, &two),
+                memory = H5Tcreate(H5T_COMPOUND, sizeof **out), d = H5Dopen2(r->set, "source", H5P_DEFAULT),
+                type = d < 0 ? -1 : H5Dget_type(d);
+    H5Tset_size(name, SOURCE_NAME);
+    H5Tinsert(memory, "name", HOFFSET(source, name), name);
+    H5Tinsert(memory, "dir", HOFFSET(source, dir), pair);
+    const int ok =
+        type >= 0 && H5Tget_size(type) <= 4096 && H5Dread(d, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) >= 0;
+    for (int64_t i = 0; ok && i < *n; i++) (*out)[i].name[SOURCE_NAME - 1] = 0;
+    if (type >= 0) H5Tclose(type);
+    if (d >= 0) H5Dclose(d);
+    H5Tclose(memory);
+    H5Tclose(pair);
+    H5Tclose(name);
+    return ok ? MSI_OK : damaged(r, "source");
+}
+
+/* Find the directions of a table by their names. */
+static int find_directions(const reading *r)
+{
+    msi_solution_table *t = r->out;
+    source *all = NULL;
+    int64_t n;
+    char a[SOURCE_NAME], b[SOURCE_NAME];
+    MSI_TRY(msi_alloc(&t->dir, t->n_dir, sizeof *t->dir, "directions of solutions"));
+    MSI_TRY(msi_alloc(&t->dir_rad, t->n_dir, sizeof *t->dir_rad, "directions of solutions"));
+    if (!t->has_dir) return MSI_OK;
+    MSI_TRY(read_texts(r, "dir", t->n_dir, t->dir));
+    int rc = read_sources(r, &all, &n);
+    for (int64_t i = 0; !rc && i < t->n_dir; i++) {
+        int64_t k = 0;
+        bare(a, t->dir[i].text);
+        for (; k < n; k++) {
+            bare(b, all[k].name);
+            if (strcmp(a, b) == 0) break;
+        }
+        if (k == n)
+            rc = msi_error_set(MSI_EINPUT, "%s: %s: direction \"%s\" is not in the list of directions, source", r->path,
+                               r->name, t->dir[i].text);
+        else if (!isfinite(all[k].dir[0]) || !isfinite(all[k].dir[1]) || fabs(all[k].dir[0]) > 10 ||
+                 fabs(all[k].dir[1]) > 1.571)
+            rc = msi_error_set(MSI_EINPUT, "%s: source: \"%s\" has no valid direction", r->path, all[k].name);
+        else
+            memcpy(t->dir_rad[i], all[k].dir, sizeof all[k].dir);
+    }
+    msi_free(all);
+    return rc;
+}
+
+/* ---- Values ---- */
+
+/* Put values, in the order of the file, to their places. Those of weight 0 become NaN. */
+static int arrange(const reading *r, const float *value, const float *weight, const int64_t *place)
+{
+    const msi_solution_table *t = r->out;
+    const int64_t n = t->n_dir * t->n_time * t->n_freq * t->n_ant * t->n_pol;
+    const int64_t step[AXES] = {[POL] = 1,
+                                [ANT] = t->n_pol,
+                                [FREQ] = t->n_pol * t->n_ant,
+                                [TIME] = t->n_pol * t->n_ant * t->n_freq,
+                                [DIR] = t->n_pol * t->n_ant * t->n_freq * t->n_time};
+    int64_t at[AXES] = {0}, n_finite = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t to = 0;
+        for (int k = 0; k < r->n_axis; k++) to += step[r->of[k]] * (r->of[k] == POL ? place[at[k]] : at[k]);
+        const int is_there = isfinite(value[i]) && (!weight || weight[i] > 0);
+        t->value[to] = is_there ? value[i] : NAN;
+        n_finite += is_there;
+        for (int k = r->n_axis - 1; k >= 0 && ++at[k] == r->n[r->of[k]]; k--) at[k] = 0;
+    }
+    if (n_finite) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: %s: has no solution: all values are NaN or have weight 0", r->path, r->name);
+}
+
+static int read_values(const reading *r, const int64_t *place)
+{
+    msi_solution_table *t = r->out;
+    int64_t n = 1, dim[AXES] = {0};
+    float *value = NULL, *weight = NULL;
+    for (int a = 0; a < AXES; a++) {
+        if (r->n[a] > INT64_MAX / 64 / n)
+            return msi_error_set(MSI_EINPUT, "%s: %s: truncated or corrupt: too many values", r->path, r->name);
+        n *= r->n[a];
+    }
+    const int n_dim = dimensions(r->table, "weight", dim);
+    if (n_dim < 0 && H5Lexists(r->table, "weight", H5P_DEFAULT) > 0) return damaged(r, "weight");
+    int has_weight = n_dim == r->n_axis;
+    for (int k = 0; k < n_dim && has_weight; k++) has_weight = dim[k] == r->n[r->of[k]];
+    if (n_dim > 0 && !has_weight)
+        return msi_error_set(MSI_EINPUT, "%s: %s: weight and val have different axes", r->path, r->name);
+    msi_child_progress(MSI_H5_STEP_S + 1e-6 * (double)n);
+    int rc = msi_alloc(&t->value, n, sizeof *t->value, "solutions");
+    if (!rc) rc = msi_alloc(&value, n, sizeof *value, "solutions");
+    if (!rc) rc = read_numbers(r, "val", H5T_NATIVE_FLOAT, value);
+    if (!rc && has_weight) rc = msi_alloc(&weight, n, sizeof *weight, "solutions");
+    if (!rc && has_weight) rc = read_numbers(r, "weight", H5T_NATIVE_FLOAT, weight);
+    if (!rc) rc = arrange(r, value, weight, place);
+    msi_free(value);
+    msi_free(weight);
+    return rc;
+}
+
+static int read_table(reading *r)
+{
+    msi_solution_table *t = r->out;
+    int64_t place[4] = {0, 1, 2, 3};
+    MSI_TRY(open_set(r));
+    MSI_TRY(open_table(r));
+    MSI_TRY(read_axes(r));
+    t->n_time = r->n[TIME];
+    t->n_freq = r->n[FREQ];
+    t->n_ant = r->n[ANT];
+    t->n_dir = r->n[DIR];
+    t->n_pol = r->n[POL];
+    t->has_dir = r->has[DIR];
+    t->has_ant = r->has[ANT];
+    MSI_TRY(read_polarisations(r, place));
+    MSI_TRY(read_axis(r, TIME, &t->time_s));
+    MSI_TRY(read_axis(r, FREQ, &t->freq_hz));
+    MSI_TRY(msi_alloc(&t->ant, t->n_ant, sizeof *t->ant, "names of solutions"));
+    if (t->has_ant) MSI_TRY(read_texts(r, "ant", t->n_ant, t->ant));
+    MSI_TRY(find_directions(r));
+    return read_values(r, place);
+}
+
+static int h5parm_file_read(msi_solution_table *out, const char *path, const char *name)
+{
+    reading r = {.path = path, .name = name, .file = -1, .set = -1, .table = -1, .out = out};
+    *out = (msi_solution_table){0};
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    const int rc = read_table(&r);
+    if (r.table >= 0) H5Gclose(r.table);
+    if (r.set >= 0) H5Gclose(r.set);
+    if (r.file >= 0) H5Fclose(r.file);
+    return rc;
+}
+
+#endif
 
 /* The tables to read, and where to store them. */
 typedef struct request {
@@ -74,9 +548,9 @@ static int put_tables(int fd, const char *path, void *of)
     for (char *name = strtok_r(copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
         msi_solution_table t;
         msi_child_progress(MSI_H5_STEP_S);
-        int rc = msi_h5parm_file_read(&t, path, name);
+        int rc = h5parm_file_read(&t, path, name);
         if (!rc) rc = put_table(fd, &t);
-        msi_solution_table_free(&t);
+        solution_table_free(&t);
         MSI_TRY(rc);
     }
     return MSI_OK;
@@ -159,7 +633,7 @@ int msi_h5parm_read(msi_h5parm *out, const char *path, const char *names)
 
 void msi_h5parm_free(msi_h5parm *h)
 {
-    for (int i = 0; i < h->n_table; i++) msi_solution_table_free(&h->table[i]);
+    for (int i = 0; i < h->n_table; i++) solution_table_free(&h->table[i]);
     msi_free(h->table);
     *h = (msi_h5parm){0};
 }
