@@ -600,6 +600,16 @@ out:
 
 /* ---- The beams of a cube ---- */
 
+/*
+ * Return the first plane from k on that has a beam, n without one. A plane without a beam gets that of the nearest plane in
+ * the table, as in tclean, since casacore's readers refuse a table in which a beam is 0.
+ */
+static int64_t next_beam(const msi_fits_cube *cube, int64_t k)
+{
+    while (k < cube->n && !msi_beam_known(&cube->beam[k])) k++;
+    return k;
+}
+
 /* Make the table BEAMS in memory, as an extension of an empty file. Returns a status of cfitsio. */
 static int make_beams(const msi_fits_cube *cube, fitsfile **f, void **memory, size_t *memory_size)
 {
@@ -616,11 +626,13 @@ static int make_beams(const msi_fits_cube *cube, fitsfile **f, void **memory, si
     if (!status) fits_write_key_lng(*f, "EXTVER", 1, NULL, &status);
     if (!status) fits_write_key_lng(*f, "NCHAN", cube->n, "Planes along FREQ", &status);
     if (!status) fits_write_key_lng(*f, "NPOL", 1, "Planes along STOKES", &status);
-    for (int64_t k = 0; k < cube->n && !status; k++) {
-        const msi_beam *b = &cube->beam[k];
-        const int is_known = msi_beam_known(b);
-        float value[] = {is_known ? (float)(b->major_rad * asec) : 0, is_known ? (float)(b->minor_rad * asec) : 0,
-                         is_known ? (float)(b->pa_rad * DEG_PER_RAD) : 0};
+    for (int64_t k = 0, last = -1, next = next_beam(cube, 0); k < cube->n && !status; k++) {
+        if (k == next) {
+            last = k;
+            next = next_beam(cube, k + 1);
+        }
+        const msi_beam *b = &cube->beam[last < 0 || (next < cube->n && next - k < k - last) ? next : last];
+        float value[] = {(float)(b->major_rad * asec), (float)(b->minor_rad * asec), (float)(b->pa_rad * DEG_PER_RAD)};
         int number[] = {(int)k, 0};
         for (int c = 0; c < 3; c++) fits_write_col(*f, TFLOAT, c + 1, k + 1, 1, 1, &value[c], &status);
         for (int c = 0; c < 2; c++) fits_write_col(*f, TINT, c + 4, k + 1, 1, 1, &number[c], &status);

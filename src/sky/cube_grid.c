@@ -138,7 +138,7 @@ static int check_inside(const msi_channel_grid *g, const band *b)
             "-cube-start: planes from %.9g to %.9g MHz are outside the data, which are from %.9g to %.9g "
             "MHz in that frame",
             1e-6 * g->first_hz, 1e-6 * (g->first_hz + (double)(g->n - 1) * g->step_hz), 1e-6 * low, 1e-6 * high);
-    if (n) msi_log_warning("%lld plane%s of the cube outside the data: NaN", (long long)n, n == 1 ? " is" : "s are");
+    if (n) msi_log_warning("planes outside the data: %lld of %lld; they are NaN", (long long)n, (long long)g->n);
     return MSI_OK;
 }
 
