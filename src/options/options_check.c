@@ -12,6 +12,7 @@
 #include "core/status.h"
 #include "src/options/gridder_choice.h"
 #include "src/pb/pb_model.h"
+#include "src/sky/correlations.h"
 
 /* ---- Checks of deconvolution ---- */
 
@@ -215,6 +216,19 @@ static int check_sources(const msi_options *o)
                                      "or leave it out");
 }
 
+/* MODEL_DATA has the sum of all models: none may hold the flux of another. */
+static int check_model_pols(const msi_options *o)
+{
+    for (int i = 0; i < o->n_pol && msi_clean_options_writes_model(o); i++)
+        for (int k = 0; k < i; k++)
+            if (msi_pols_share_flux(o->pol[k], o->pol[i]))
+                return msi_error_set(MSI_EUSAGE,
+                                     "-pol: models of %s and of %s share flux, and MODEL_DATA would have it twice; use "
+                                     "-no-update-model-required to run without it",
+                                     msi_pol_name(o->pol[k]), msi_pol_name(o->pol[i]));
+    return MSI_OK;
+}
+
 /* MODEL_DATA must be subtracted only once, and must not change. */
 static int check_subtract_model(const msi_options *o)
 {
@@ -315,6 +329,7 @@ static int clean_options_check(const msi_options *o)
                              "-no-fast-subminor: it cannot be used with -multiscale; leave one of them out");
     MSI_TRY(check_scales(o));
     MSI_TRY(check_sources(o));
+    MSI_TRY(check_model_pols(o));
     MSI_TRY(check_deconvolution_channels(o));
     MSI_TRY(check_linked(o));
     MSI_TRY(check_joined(o));
@@ -405,10 +420,10 @@ static int check_primary_beam(const msi_options *o)
         return msi_error_set(MSI_EUSAGE, "-%s: -pb off names no primary beam; leave one of them out", wanted);
     if (p->reuse && !p->apply) return msi_error_set(MSI_EUSAGE, "-reuse-primary-beam: it needs -apply-primary-beam");
     for (int i = 0; (p->grid || p->mosaic) && i < o->n_pol; i++)
-        if (msi_is_cross_hand(o->pol[i]))
-            return msi_error_set(MSI_EUSAGE, "-%s: it cannot %s %s; give -pol IQUV instead",
+        if (msi_is_cross_hand(o->pol[i]) || (o->pol[i] > MSI_POL_V) != (o->pol[0] > MSI_POL_V))
+            return msi_error_set(MSI_EUSAGE, "-%s: it cannot %s %s%s%s; give -pol IQUV instead",
                                  p->mosaic ? "mosaic" : "grid-with-beam", p->mosaic ? "join" : "clean",
-                                 msi_pol_name(o->pol[i]));
+                                 i ? msi_pol_name(o->pol[0]) : "", i ? " with " : "", msi_pol_name(o->pol[i]));
     if (p->mosaic) MSI_TRY(check_mosaic(o));
     if (p->grid && p->reuse)
         return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it needs a model of the beam, not -reuse-primary-beam");

@@ -195,6 +195,12 @@ static int make_beam(msi_predict_parts *p, const msi_pb_choice *choice, const ms
 {
     double *freq_hz;
     int64_t n_freq;
+    for (int i = 1; i < models->n_plane; i++)
+        if ((models->plane[i].pol > MSI_POL_V) != (models->plane[0].pol > MSI_POL_V))
+            return msi_error_set(MSI_EINPUT,
+                                 "%.200s: the primary beam (-pb) needs models of Stokes parameters or of hands, not of "
+                                 "%s with %s",
+                                 models->names, msi_pol_name(models->plane[0].pol), msi_pol_name(models->plane[i].pol));
     MSI_TRY(msi_output_channels_frequencies(reader, &freq_hz, &n_freq));
     int rc = msi_pb_array_make(&p->array, choice, reader, freq_hz[0], freq_hz[n_freq - 1],
                                msi_ms_reader_observation(reader)->dir_frame);

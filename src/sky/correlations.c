@@ -42,18 +42,28 @@ static int add_hand(msi_unmix *u, msi_pol hand, const msi_plane *planes, int n_p
     return u->n > 0;
 }
 
+int msi_pols_share_flux(msi_pol a, msi_pol b)
+{
+    for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++)
+        for (int i = 0; i < 2; i++)
+            if ((recipes[r].corr == a && recipes[r].pol[i] == b) || (recipes[r].corr == b && recipes[r].pol[i] == a))
+                return 1;
+    return 0;
+}
+
 int msi_unmix_make(msi_unmix *unmix, const msi_plane *planes, int n_plane, const msi_pol *corr, int n_corr)
 {
-    int n_hand = 0, is_stokes = planes[0].pol <= MSI_POL_V;
+    int n_hand = 0, are_hands = 0;
+    for (int p = 0; p < n_plane; p++) are_hands |= planes[p].pol > MSI_POL_V;
     for (int k = 0; k < n_corr; k++) {
         msi_unmix *u = &unmix[k];
         *u = (msi_unmix){0};
         n_hand += add_hand(u, corr[k], planes, n_plane);
-        for (size_t r = 0; r < sizeof recipes / sizeof *recipes && is_stokes; r++)
+        for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++)
             for (int i = 0; i < 2 && recipes[r].corr == corr[k]; i++)
                 add_term(u, find_plane(recipes[r].pol[i], 0, planes, n_plane), recipes[r].factor[i]);
     }
-    if (is_stokes || n_hand) return MSI_OK;
+    if (n_hand || !are_hands) return MSI_OK;
     return msi_error_set(MSI_EINPUT,
                          "the set does not have the correlations of the models; give models of Stokes parameters");
 }

@@ -13,11 +13,15 @@ typedef struct msi_unmix {
     msi_c64 factor[2]; /* [n] */
 } msi_unmix;
 
+/* msi_pols_share_flux - return 1 if one is a hand and the other a Stokes parameter that this hand is a sum of: their
+ * images are no model together. XX and V are one. */
+int msi_pols_share_flux(msi_pol a, msi_pol b);
+
 /*
  * msi_unmix_make - find the planes and factors of correlations.
  *
- * Given:    planes [n_plane]  either of I, Q, U, V or of hands, cross hands with both parts; a missing plane is zero, but
- *                             of a cross hand the complex conjugate of the other's image
+ * Given:    planes [n_plane]  of I, Q, U, V and hands that share no flux, cross hands with both parts; a missing plane
+ *                             is zero, but of a cross hand the complex conjugate of the other's image
  *           corr [n_corr]     of the set, linear or circular
  * Returned: unmix [n_corr]    linear feeds XX = I+Q, XY = U+iV, YX = U-iV, YY = I-Q; circular RR = I+V, RL = Q+iU,
  *                             LR = Q-iU, LL = I-V

@@ -499,10 +499,11 @@ static int list_channels(msi_model_images *m)
         const int imaginary = f->plane[m->n_plane].imaginary;
         for (int i = 0; i < m->n_plane; i++)
             if (m->plane[i].pol == pol && m->plane[i].imaginary == imaginary) return check_complete(m);
-        if ((pol > MSI_POL_V) != (f->plane[0].pol > MSI_POL_V) || m->n_plane == MSI_MODEL_MAX_PLANES)
-            return msi_error_set(
-                MSI_EINPUT, "%s and %s: models of %s and of %s; give either Stokes parameters or hands",
-                f->plane[0].path, f->plane[m->n_plane].path, msi_pol_name(f->plane[0].pol), msi_pol_name(pol));
+        for (int i = 0; i < m->n_plane; i++)
+            if (msi_pols_share_flux(m->plane[i].pol, pol))
+                return msi_error_set(
+                    MSI_EINPUT, "%s and %s: models of %s and of %s share flux; give either Stokes parameters or hands",
+                    f->plane[i].path, f->plane[m->n_plane].path, msi_pol_name(m->plane[i].pol), msi_pol_name(pol));
         m->plane[m->n_plane++] = (msi_plane){.pol = pol, .imaginary = imaginary};
     }
     MSI_TRY(check_parts(m));

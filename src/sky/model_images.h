@@ -34,7 +34,7 @@ void msi_model_names_free(msi_model_names *names);
 
 /* ---- Images ---- */
 
-enum { MSI_MODEL_MAX_PLANES = 12 }; /* Stokes parameters, or hands, of one frequency; cross hands have two planes */
+enum { MSI_MODEL_MAX_PLANES = 12 }; /* Stokes parameters and hands of one frequency; cross hands have two planes */
 
 /* The images of one frequency. */
 typedef struct msi_model_channel {
@@ -52,7 +52,7 @@ typedef struct msi_model_images {
     msi_model_channel *channel; /* [n_channel] owned; ascending frequencies */
     int64_t n_file_channel;     /* n_channel and the channels without samples, which are left out */
     int n_plane;
-    msi_plane plane[MSI_MODEL_MAX_PLANES]; /* [n_plane] all of I, Q, U, V, or all of hands */
+    msi_plane plane[MSI_MODEL_MAX_PLANES]; /* [n_plane] I, Q, U, V first, then hands that share no flux with them */
     double least_peak_jy;          /* the smallest peak |pixel| of the planes that are not zero; 0 if there are none */
     uint64_t hash;                 /* changes with any pixel, plane or frequency */
     char *names;                   /* owned; the first file and the number of others, for messages */

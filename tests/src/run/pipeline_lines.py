@@ -308,18 +308,21 @@ def images(folder, kind):
 
 def compare(ours, theirs):
     """Differences of images with the same name: of dirty images relative to their rms, of peaks, of models' fluxes. Returns
-    whether the first two are within what the programs differ by, and a text."""
+    whether the first two are within what the programs differ by, and a text. WSClean writes the dirty images of XY and XYi
+    when it has gridded XY and not yet YX; its residuals have both."""
     text = []
     worst = 0
-    for kind in ("dirty", "image", "model"):
+    for kind in ("dirty", "residual", "image", "model"):
         a, b = images(ours, kind), images(theirs, kind)
         both = [name for name in a if name in b and a[name].shape == b[name].shape]
+        if kind in ("dirty", "residual"):
+            both = [name for name in both if ("-XY" in name) == (kind == "residual")]
         if not both:
             continue
-        if kind == "dirty":
+        if kind in ("dirty", "residual"):
             by = max(np.nanstd(a[n] - b[n]) / np.nanstd(b[n]) for n in both)
             worst = max(worst, by / DIRTY)
-            text.append("dirty by %.2g of the rms" % by)
+            text.append("%s by %.2g of the rms" % (kind + " of XY" * (kind == "residual"), by))
         elif kind == "image":
             peak = np.nanmax(a[both[0]]) / np.nanmax(b[both[0]])
             worst = max(worst, abs(peak - 1) / PEAK)

@@ -104,6 +104,7 @@ def check_polarisations(s):
     s.predict(hands, path, "-accuracy", 1e-5)
     s.held("models of hands", path, Set(path).predict(hands), 1e-5)
     s.check("four hands", "vla", Model((256, 256), 5 * ASEC, VLA, ["XX", "XY", "XYi", "YY"]), 1e-5)
+    s.check("two hands and V", "vla", Model((256, 256), 5 * ASEC, VLA, ["XX", "YY", "V"]), 1e-5)
     # A model of Stokes I sets the cross-hands to zero.
     model = Model((256, 256), 5 * ASEC, VLA)
     s.predict(model, path)

@@ -148,6 +148,34 @@ static void hands_are_themselves(void **state)
     assert_int_equal(msi_unmix_make(unmix, planes, 2, circular, 2), MSI_EINPUT);
 }
 
+/* Stokes V belongs to the hands XX and YY do not have. Images that share flux are no model together. */
+static void hands_go_with_other_stokes(void **state)
+{
+    (void)state;
+    static const msi_pol mixed[] = {MSI_POL_V, MSI_POL_XX, MSI_POL_YY},
+                         linear[] = {MSI_POL_XX, MSI_POL_XY, MSI_POL_YX, MSI_POL_YY},
+                         circular[] = {MSI_POL_RR, MSI_POL_RL, MSI_POL_LR, MSI_POL_LL};
+    formed f;
+    form(&f, mixed, 3, linear, 4);
+    for (int i = 0; i < N_SAMPLE; i++) {
+        assert_true(got(&f, 4, i, 0) == value(1, i) && got(&f, 4, i, 3) == value(2, i));
+        assert_true(got(&f, 4, i, 1) == I * value(0, i) && got(&f, 4, i, 2) == -I * value(0, i));
+    }
+    msi_unmix unmix[MSI_MAX_CORR];
+    const msi_plane planes[] = {{MSI_POL_V, 0, 0}, {MSI_POL_XX, 0, 0}};
+    assert_int_equal(msi_unmix_make(unmix, planes, 2, circular, 4), MSI_EINPUT);
+    for (int k = 0; k < 4; k++) {
+        const int is_cross = k == 1 || k == 2;
+        assert_true(msi_pols_share_flux(linear[k], MSI_POL_I) == !is_cross);
+        assert_true(msi_pols_share_flux(MSI_POL_Q, linear[k]) == !is_cross);
+        assert_true(msi_pols_share_flux(linear[k], MSI_POL_U) == is_cross);
+        assert_true(msi_pols_share_flux(MSI_POL_V, linear[k]) == is_cross);
+        assert_true(msi_pols_share_flux(circular[k], MSI_POL_V) == !is_cross);
+        assert_true(msi_pols_share_flux(MSI_POL_Q, circular[k]) == is_cross);
+        assert_true(!msi_pols_share_flux(linear[0], linear[k]) && !msi_pols_share_flux(stokes[0], stokes[k]));
+    }
+}
+
 /* The image of a cross hand is complex. The image of the other cross hand is its complex conjugate, unless it is given:
  * a sky's coherency matrix is Hermitian in every direction. */
 static void cross_hands_have_two_parts(void **state)
@@ -191,9 +219,10 @@ static void other_channels_are_untouched(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stokes_make_all_hands),      cmocka_unit_test(imaging_finds_the_planes_again),
-        cmocka_unit_test(missing_planes_are_zero),    cmocka_unit_test(hands_are_themselves),
-        cmocka_unit_test(cross_hands_have_two_parts), cmocka_unit_test(other_channels_are_untouched),
+        cmocka_unit_test(stokes_make_all_hands),        cmocka_unit_test(imaging_finds_the_planes_again),
+        cmocka_unit_test(missing_planes_are_zero),      cmocka_unit_test(hands_are_themselves),
+        cmocka_unit_test(hands_go_with_other_stokes),   cmocka_unit_test(cross_hands_have_two_parts),
+        cmocka_unit_test(other_channels_are_untouched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

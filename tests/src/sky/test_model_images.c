@@ -263,7 +263,7 @@ static void hands(void **state)
     assert_true(m->n_plane == 2 && m->plane[0].pol == MSI_POL_XX && m->plane[1].pol == MSI_POL_YY);
     msi_model_images_free(m);
     make("a-I-model.fits", &(recipe){0});
-    refused("a", "a-I-model.fits and a-XX-model.fits", "either");
+    refused("a", "a-I-model.fits and a-XX-model.fits", "share flux");
     assert_int_equal(remove("a-I-model.fits"), 0);
     make("a-XY-model.fits", &(recipe){.stokes = -7});
     refused("a", "a-XY-model.fits", "complex");
