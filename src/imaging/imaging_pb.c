@@ -139,6 +139,10 @@ int msi_imaging_pb_open(msi_imaging_run *r)
         if (r->planes[i].pol == MSI_POL_V && strncmp(msi_pb_array_name(r->pb), "VLA", 3) == 0 &&
             !strstr(msi_imaging_pb_word(o), "squint"))
             msi_log_info("Stokes V: the beams of R and L are taken as one; -pb vla-squint separates them");
+    const double cell_rad = fmax(o->geometry.cell_x_rad, o->geometry.cell_y_rad);
+    if (r->pb->width_rad < 2 * cell_rad && !r->interval)
+        msi_log_warning("the primary beam (%s) is %.2g pixels wide at half power; check -pb and -scale",
+                        msi_pb_array_name(r->pb), r->pb->width_rad / cell_rad);
     if (o->pb.grid) MSI_TRY(msi_pb_array_refuse_stations(r->pb, "-grid-with-beam"));
     if (o->pb.mosaic && r->update) MSI_TRY(msi_pb_array_refuse_stations(r->pb, "-mosaic with MODEL_DATA"));
     return o->pb.grid ? open_beam(r) : MSI_OK;

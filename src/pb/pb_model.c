@@ -372,6 +372,18 @@ static int read_numbers(double *out, int most, const char *text)
     }
 }
 
+/* Refuse a width that no dish or station has, which is more likely a slip of a power of ten. */
+static int check_width(const char *word, double amin_ghz)
+{
+    static const double least = 1e-3, most = 1e6;
+    if (amin_ghz >= least && amin_ghz <= most) return MSI_OK;
+    return msi_error_set(
+        MSI_EUSAGE,
+        "-pb %s: at 1 GHz its width at half power is %g arcmin, which no telescope has (%g to %g): check "
+        "powers of ten",
+        word, amin_ghz, least, most);
+}
+
 static int read_airy(msi_pb_model *m, const char *word, const char *text, char note[MSI_PB_NOTE])
 {
     double size[2] = {0, 0};
@@ -379,6 +391,7 @@ static int read_airy(msi_pb_model *m, const char *word, const char *text, char n
         return msi_error_set(
             MSI_EUSAGE,
             "-pb %s: give the diameter in metres, then that of the blockage, such as airy:25 or airy:12,0.75", word);
+    MSI_TRY(check_width(word, 1.03e-9 * MSI_SPEED_OF_LIGHT / size[0] / ARCMIN));
     set_airy(m, &(airy_dish){size[0], size[1]});
     snprintf(m->name, sizeof m->name, "Airy %g m", size[0]);
     snprintf(note, MSI_PB_NOTE, "Airy disc of dishes of %g m with a blockage of %g m", size[0], size[1]);
@@ -399,6 +412,7 @@ static int read_gauss(msi_pb_model *m, const char *word, const char *text, char 
     MSI_TRY(msi_parse_frequency(&freq_hz, "-pb gauss:", text + length + 1));
     if (!(width_rad > 0 && width_rad < MSI_PI))
         return msi_error_set(MSI_EUSAGE, "-pb %s: give a width between 0 and 180 degrees", word);
+    MSI_TRY(check_width(word, 1e-9 * width_rad * freq_hz / ARCMIN));
     set_gauss(m, width_rad * freq_hz);
     snprintf(m->name, sizeof m->name, "Gaussian");
     snprintf(note, MSI_PB_NOTE, "Gaussian with a full width at half power of %g arcmin at %g GHz", width_rad / ARCMIN,
@@ -507,10 +521,12 @@ static int read_poly(msi_pb_model *m, const char *word, const char *text, char n
             MSI_EUSAGE,
             "-pb %s: give 1 to %d coefficients of the even powers of arcmin GHz, such as poly:-1.3e-3,6.5e-7", word,
             MSI_PB_TERMS);
-    if (!(m->own_row.coefficient[0] < 0) || power_at(m, 0, 1e12, first_fall(m, 0, 1e12, 0.5)) > 0.501)
+    double half = m->own_row.coefficient[0] < 0 ? first_fall(m, 0, 1e12, 0.5) : 0;
+    if (half == 0 || power_at(m, 0, 1e12, half) > 0.501)
         return msi_error_set(
             MSI_EUSAGE, "-pb %s: the power 1 + a x^2 + b x^4 .. must fall from 1 to 0.5: check signs and powers of ten",
             word);
+    MSI_TRY(check_width(word, 2e3 * half / ARCMIN));
     snprintf(m->name, sizeof m->name, "polynomial");
     snprintf(note, MSI_PB_NOTE, "polynomial of %d given coefficient%s, to its first minimum or power 0.05", n,
              msi_plural(n));
