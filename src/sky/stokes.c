@@ -125,14 +125,15 @@ static inline double product(msi_c64 value, float weight)
 
 /* ---- Conversion ---- */
 
-/* Channels that are converted at a time. Their intermediate values fit in the first-level cache. */
+/* Samples that are converted at a time. Their intermediate values fit in the first-level cache. */
 enum { STRETCH = 128 };
 
 static const float LARGEST = 1e30f;
 
-/* The samples of one correlation in some channels. */
+/* Some samples of one correlation. */
 typedef struct one_corr {
-    float re[STRETCH], im[STRETCH], weight[STRETCH];
+    float part[2 * STRETCH]; /* real and imaginary parts in turn */
+    float weight[STRETCH];
     int32_t is_good[STRETCH]; /* -1 if it is valid, else 0 */
 } one_corr;
 
@@ -146,7 +147,13 @@ typedef struct conversion {
     unsigned used; /* a bit for each correlation of the mixes */
 } conversion;
 
-/* As msi_sample_tally, for one row. */
+/* Samples that are adjacent in the block and in each plane: their first indices, and their number (<= STRETCH). */
+typedef struct stretch {
+    int64_t from, to;
+    int32_t n;
+} stretch;
+
+/* As msi_sample_tally, for one stretch. */
 typedef struct counts {
     int64_t flagged, weight, not_finite, too_large;
     double largest; /* product of a visibility and its weight */
@@ -162,14 +169,11 @@ IN_BOTH void split(const msi_c32 *data, const float *weight, const uint8_t *flag
     for (int k = 0; k < n_corr; k++) {
         if (!(used >> k & 1)) continue;
         one_corr *one = &to[k];
-        for (int32_t c = 0; c < n; c++) {
-            one->re[c] = data[c * n_corr + k].re;
-            one->im[c] = data[c * n_corr + k].im;
-        }
+        for (int32_t c = 0; c < n; c++) memcpy(&one->part[2 * c], &data[c * n_corr + k], sizeof *data);
         for (int32_t c = 0; c < n; c++) one->weight[c] = weight[c * n_corr + k];
         for (int32_t c = 0; c < n; c++)
-            one->is_good[c] = -((one->weight[c] > 0) & (one->weight[c] <= FLT_MAX) & (fabsf(one->re[c]) <= LARGEST) &
-                                (fabsf(one->im[c]) <= LARGEST));
+            one->is_good[c] = -((one->weight[c] > 0) & (one->weight[c] <= FLT_MAX) &
+                                (fabsf(one->part[2 * c]) <= LARGEST) & (fabsf(one->part[2 * c + 1]) <= LARGEST));
         for (int32_t c = 0; c < n; c++) one->is_good[c] &= -(flag[c * n_corr + k] == 0);
     }
 }
@@ -193,47 +197,64 @@ static inline double masked_double(double value, int32_t mask)
     return value;
 }
 
+/* A mix's factors, which are all real or all imaginary, as those of the two parts of a value. */
+typedef struct factors {
+    double a[2], b[2];
+} factors;
+
+/* Compute the visibilities of a plane. Given: other  1 if a part comes from the other part: the factors are imaginary */
+IN_BOTH void mix_visibilities(const factors *f, int other, const one_corr *restrict a, const one_corr *restrict b,
+                              const int32_t *restrict is_good, int32_t n, int is_single, void *vis)
+{
+    const double a0 = f->a[0], a1 = f->a[1], b0 = f->b[0], b1 = f->b[1];
+    float *restrict single = vis;
+    double *restrict exact = vis;
+    for (int32_t c = 0; c < n; c++) {
+        const double re = 0.0 + a0 * (double)a->part[2 * c + other] + b0 * (double)b->part[2 * c + other];
+        const double im = 0.0 + a1 * (double)a->part[2 * c + 1 - other] + b1 * (double)b->part[2 * c + 1 - other];
+        if (is_single) {
+            single[2 * c] = masked((float)re, is_good[c]);
+            single[2 * c + 1] = masked((float)im, is_good[c]);
+        } else {
+            exact[2 * c] = masked_double(re, is_good[c]);
+            exact[2 * c + 1] = masked_double(im, is_good[c]);
+        }
+    }
+}
+
 /* Compute a plane's samples; those that are left out become 0. If the mix has one correlation, the second term is the
  * same one with factor 0. Returns: the number of samples that are left out */
 IN_BOTH int32_t mix_corr(const msi_mix *mix, const one_corr *corr, int32_t n, int is_single, void *vis,
                          float *restrict weight, double *largest)
 {
     const one_corr *restrict a = &corr[mix->corr[0]], *restrict b = &corr[mix->corr[mix->n - 1]];
-    const double fr = mix->factor[0].re, fi = mix->factor[0].im, gr = mix->n > 1 ? mix->factor[1].re : 0,
-                 gi = mix->n > 1 ? mix->factor[1].im : 0;
-    float *restrict single = vis;
-    double *restrict exact = vis;
-    double most = 0;
-    int32_t n_out = 0;
+    const msi_c64 f = mix->factor[0], g = mix->n > 1 ? mix->factor[1] : (msi_c64){0, 0};
+    int32_t is_good[STRETCH], n_good = 0;
+    for (int32_t c = 0; c < n; c++) is_good[c] = a->is_good[c] & b->is_good[c];
+    for (int32_t c = 0; c < n; c++) n_good -= is_good[c];
     if (mix->weight == MSI_STOKES_WEIGHT_MEAN)
         for (int32_t c = 0; c < n; c++)
-            weight[c] =
-                masked((float)(((double)a->weight[c] + (double)b->weight[c]) / 2), a->is_good[c] & b->is_good[c]);
+            weight[c] = masked((float)(((double)a->weight[c] + (double)b->weight[c]) / 2), is_good[c]);
     else
         for (int32_t c = 0; c < n; c++)
-            weight[c] =
-                masked(b->weight[c] < a->weight[c] ? b->weight[c] : a->weight[c], a->is_good[c] & b->is_good[c]);
-#pragma omp simd reduction(max : most) reduction(+ : n_out)
+            weight[c] = masked(b->weight[c] < a->weight[c] ? b->weight[c] : a->weight[c], is_good[c]);
+    if (f.im != 0)
+        mix_visibilities(&(factors){{-f.im, f.im}, {-g.im, g.im}}, 1, a, b, is_good, n, is_single, vis);
+    else
+        mix_visibilities(&(factors){{f.re, f.re}, {g.re, g.re}}, 0, a, b, is_good, n, is_single, vis);
+
+    const float *single = vis;
+    const double *exact = vis;
+    double most = 0;
+#pragma omp simd reduction(max : most)
     for (int32_t c = 0; c < n; c++) {
-        const int32_t is_good = a->is_good[c] & b->is_good[c];
-        const double ra = (double)a->re[c], ia = (double)a->im[c], rb = (double)b->re[c], ib = (double)b->im[c];
-        double re = 0.0 + (fr * ra - fi * ia) + (gr * rb - gi * ib);
-        double im = 0.0 + (fr * ia + fi * ra) + (gr * ib + gi * rb);
-        if (is_single) {
-            single[2 * c] = masked((float)re, is_good);
-            single[2 * c + 1] = masked((float)im, is_good);
-            re = (double)single[2 * c];
-            im = (double)single[2 * c + 1];
-        } else {
-            re = exact[2 * c] = masked_double(re, is_good);
-            im = exact[2 * c + 1] = masked_double(im, is_good);
-        }
-        const double w = (double)weight[c], x = w * fabs(re), y = w * fabs(im), part = y > x ? y : x;
-        n_out += 1 + is_good;
+        const double re = is_single ? (double)fabsf(single[2 * c]) : fabs(exact[2 * c]),
+                     im = is_single ? (double)fabsf(single[2 * c + 1]) : fabs(exact[2 * c + 1]),
+                     part = (double)weight[c] * (im > re ? im : re);
         most = part > most ? part : most;
     }
     *largest = larger(*largest, most);
-    return n_out;
+    return n - n_good;
 }
 
 /* Count a sample that is left out, by the first reason that applies. */
@@ -255,62 +276,62 @@ static void count_reason(const msi_mix *mix, const msi_c32 *data, const float *w
         to->too_large += large;
 }
 
-IN_BOTH void convert_row_of(const conversion *f, int64_t row, int n_corr, int is_single, counts *count)
+IN_BOTH void convert_of(const conversion *f, const stretch *s, int n_corr, int is_single, counts *count)
 {
     one_corr corr[MSI_MAX_CORR];
     const msi_ms_block *b = f->block;
-    for (int32_t first = 0; first < f->channels.n; first += STRETCH) {
-        const int32_t left = f->channels.n - first, n = left < STRETCH ? left : STRETCH;
-        const int64_t from = (row * b->n_chan + f->channels.first + first) * n_corr;
-        split(b->data + from, b->weight + from, b->flag + from, n_corr, f->used, n, corr);
-        for (int p = 0; p < f->n_plane; p++) {
-            const int64_t to = (p * f->out.plane_rows + row) * f->channels.n + first;
-            void *vis = is_single ? (void *)((msi_c32 *)f->out.vis + to) : (void *)((msi_c64 *)f->out.vis + to);
-            const int32_t n_out = mix_corr(&f->mix[p], corr, n, is_single, vis, f->out.weight + to, &count->largest);
-            if (!n_out || p > 0) continue;
-            for (int64_t at = from; at < from + n * n_corr; at += n_corr)
-                count_reason(f->mix, b->data + at, b->weight + at, b->flag + at, count);
+    const int64_t from = s->from * n_corr;
+    split(b->data + from, b->weight + from, b->flag + from, n_corr, f->used, s->n, corr);
+    for (int p = 0; p < f->n_plane; p++) {
+        const int64_t to = p * f->out.plane_rows * f->channels.n + s->to;
+        void *vis = is_single ? (void *)((msi_c32 *)f->out.vis + to) : (void *)((msi_c64 *)f->out.vis + to);
+        const int32_t n_out = mix_corr(&f->mix[p], corr, s->n, is_single, vis, f->out.weight + to, &count->largest);
+        if (!n_out || p > 0) continue;
+        for (int32_t c = 0; c < s->n; c++) {
+            const int64_t at = from + (int64_t)c * n_corr;
+            /* A valid sample has a positive weight. */
+            if (!(f->out.weight[to + c] > 0)) count_reason(f->mix, b->data + at, b->weight + at, b->flag + at, count);
         }
     }
 }
 
 /* Compile the loops for the usual numbers of correlations. */
-IN_BOTH void convert_row_any(const conversion *f, int64_t row, counts *count)
+IN_BOTH void convert_any(const conversion *f, const stretch *s, counts *count)
 {
     const int n_corr = f->block->n_corr, is_single = f->out.precision == MSI_FP32;
     if (n_corr == 4 && is_single)
-        convert_row_of(f, row, 4, 1, count);
+        convert_of(f, s, 4, 1, count);
     else if (n_corr == 2 && is_single)
-        convert_row_of(f, row, 2, 1, count);
+        convert_of(f, s, 2, 1, count);
     else if (n_corr == 4)
-        convert_row_of(f, row, 4, 0, count);
+        convert_of(f, s, 4, 0, count);
     else if (n_corr == 2)
-        convert_row_of(f, row, 2, 0, count);
+        convert_of(f, s, 2, 0, count);
     else
-        convert_row_of(f, row, n_corr, is_single, count);
+        convert_of(f, s, n_corr, is_single, count);
 }
 
-typedef void row_converter(const conversion *f, int64_t row, counts *count);
+typedef void converter(const conversion *f, const stretch *s, counts *count);
 
-static void convert_row(const conversion *f, int64_t row, counts *count)
+static void convert(const conversion *f, const stretch *s, counts *count)
 {
-    convert_row_any(f, row, count);
+    convert_any(f, s, count);
 }
 
 #if defined(__x86_64__) && !defined(MSI_STOKES_BASE)
-__attribute__((target("avx2"))) static void convert_row_avx2(const conversion *f, int64_t row, counts *count)
+__attribute__((target("avx2"))) static void convert_avx2(const conversion *f, const stretch *s, counts *count)
 {
-    convert_row_any(f, row, count);
+    convert_any(f, s, count);
 }
 
-static row_converter *best_converter(void)
+static converter *best_converter(void)
 {
-    return __builtin_cpu_supports("avx2") ? convert_row_avx2 : convert_row;
+    return __builtin_cpu_supports("avx2") ? convert_avx2 : convert;
 }
 #else
-static row_converter *best_converter(void)
+static converter *best_converter(void)
 {
-    return convert_row;
+    return convert;
 }
 #endif
 
@@ -353,14 +374,21 @@ void msi_stokes_convert_into(const msi_ms_block *b, const msi_mix *mix, int n_pl
     conversion f = {b, mix, n_plane, channels, *out, 0};
     for (int p = 0; p < n_plane; p++)
         for (int k = 0; k < mix[p].n; k++) f.used |= 1u << mix[p].corr[k];
-    row_converter *const converter = best_converter();
+    converter *const run = best_converter();
+    /* If all channels are converted, rows are adjacent. */
+    const int is_whole = channels.n == b->n_chan;
+    const int64_t n_line = is_whole ? 1 : b->n_row, n = is_whole ? b->n_row * b->n_chan : channels.n,
+                  of_line = (n + STRETCH - 1) / STRETCH;
     int64_t flagged = 0, bad_weight = 0, not_finite = 0, too_large = 0;
     double largest = 0;
 #pragma omp parallel for schedule(static) reduction(+ : flagged, bad_weight, not_finite, too_large) \
     reduction(max : largest)
-    for (int64_t row = 0; row < b->n_row; row++) {
+    for (int64_t i = 0; i < n_line * of_line; i++) {
+        const int64_t line = i / of_line, first = i % of_line * STRETCH, left = n - first;
+        const stretch s = {line * b->n_chan + channels.first + first, line * channels.n + first,
+                           (int32_t)(left < STRETCH ? left : STRETCH)};
         counts c = {0};
-        converter(&f, row, &c);
+        run(&f, &s, &c);
         flagged += c.flagged;
         bad_weight += c.weight;
         not_finite += c.not_finite;
