@@ -345,8 +345,10 @@ static void copy_stretch(const msi_vis_store *s, const span *range, int64_t row,
         if (!lies_inside(s, range, b->uvw_m + 3 * (row + i))) drop_beyond(s, g, at + i);
 }
 
-/* Update the largest values by samples; those of weight 0 are ignored. */
-static void extend_single(const float *w, const msi_c32 *vis, int64_t n, msi_vis_extent *e)
+/* Update the largest values by samples; those of weight 0 are ignored. It is compiled for two instruction sets, with the
+ * same results. */
+static inline __attribute__((always_inline)) void extend_any(const float *w, const msi_c32 *vis, int64_t n,
+                                                             msi_vis_extent *e)
 {
     float weight = 0, jy = 0;
     double product = 0;
@@ -360,6 +362,25 @@ static void extend_single(const float *w, const msi_c32 *vis, int64_t n, msi_vis
         product = weighted > product ? weighted : product;
     }
     *e = (msi_vis_extent){larger(e->weight, (double)weight), larger(e->jy, (double)jy), larger(e->product, product)};
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void extend_avx2(const float *w, const msi_c32 *vis, int64_t n,
+                                                        msi_vis_extent *e)
+{
+    extend_any(w, vis, n, e);
+}
+#endif
+
+static void extend_single(const float *w, const msi_c32 *vis, int64_t n, msi_vis_extent *e)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        extend_avx2(w, vis, n, e);
+        return;
+    }
+#endif
+    extend_any(w, vis, n, e);
 }
 
 static void extend_double(const float *w, const msi_c64 *vis, int64_t n, msi_vis_extent *e)
