@@ -50,14 +50,14 @@ static int choose_centre(msi_imaging_run *r)
     if (!o->shift_set && !msi_ms_reader_one_centre(r->reader))
         return msi_error_set(MSI_EINPUT,
                              "the selected fields or sets have different phase centres; name one with -shift RA DEC, "
-                             "or select one with -field");
+                             "select one with -field, or join them through their beams with -mosaic");
     /* Smaller distances come from frames and from the same pointing, centred again. */
     static const double ONE_POINTING_RAD = 1e-5;
     if (r->interval == 0 && !o->pb.apply && !o->pb.correct && !o->pb.mosaic &&
         msi_ms_reader_field_distance(r->reader) > ONE_POINTING_RAD)
         msi_log_warning(
             "pointings with different phase centres are joined without their primary beams: fluxes away from "
-            "a pointing's centre are wrong; image pointings one by one with -field");
+            "a pointing's centre are wrong; join them through the beams with -mosaic, or image them one by one with -field");
     if (o->shift_is_field) return msi_ms_reader_centre_of(r->reader, o->shift_field, &r->ra_rad, &r->dec_rad);
     r->ra_rad = o->shift_set ? o->shift_ra_rad : obs->ra_rad;
     r->dec_rad = o->shift_set ? o->shift_dec_rad : obs->dec_rad;

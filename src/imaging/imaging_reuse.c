@@ -164,8 +164,8 @@ static int check_finite(const char *path, int is_model, const msi_image_geometry
         if (!n_bad++) first = i;
     }
     if (!n_bad) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s: has %lld pixels that are not finite; the first is (%lld, %lld)", path,
-                         (long long)n_bad, (long long)(first % g->nx) + 1, (long long)(first / g->nx) + 1);
+    return msi_error_set(MSI_EINPUT, "%s: %lld pixel%s not finite; the first is (%lld, %lld)", path,
+                         (long long)n_bad, n_bad == 1 ? " is" : "s are", (long long)(first % g->nx) + 1, (long long)(first / g->nx) + 1);
 }
 
 static int read_pixels(const msi_imaging_run *r, const char *path, const msi_output_id *id, msi_precision precision,

@@ -270,6 +270,18 @@ static int restore_list(restoring *k, const msi_fits_view *residual, float *pixe
     return MSI_OK;
 }
 
+/* Refuse a restored image that exceeds single precision: a model or list of absurd fluxes. */
+static int check_restored(const restoring *k, const float *pixel, const float *residual)
+{
+    const int64_t n = k->geometry.nx * k->geometry.ny;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(pixel[i]) && isfinite(residual[i]))
+            return msi_error_set(MSI_EINPUT, "%s: its fluxes exceed single precision in the restored image, first at "
+                                 "pixel (%lld, %lld); correct them", k->files->model,
+                                 (long long)(i % k->geometry.nx) + 1, (long long)(i / k->geometry.nx) + 1);
+    return MSI_OK;
+}
+
 static int begin_restoring(restoring *k, const msi_fits_view *residual)
 {
     k->n_plane = residual->n_plane;
@@ -293,6 +305,7 @@ static int restore_plane(restoring *k, int64_t plane)
         rc = msi_error_set(MSI_EINPUT, "%s: changed while it was read", k->files->residual);
     float *pixel = k->pixel ? k->pixel + plane * n : NULL;
     if (!rc) rc = (k->files->is_list ? restore_list : restore_image)(k, &residual, pixel);
+    if (!rc && !k->options->dry_run) rc = check_restored(k, pixel, residual.pixel);
     msi_fits_view_free(&residual);
     return rc;
 }

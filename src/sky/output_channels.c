@@ -121,8 +121,8 @@ static int check_part(const msi_channel_division *d, int64_t k, int64_t n, int64
                              part_words(words, sizeof words, d, k));
     if (n > n_freq && !d->n_split)
         return msi_error_set(MSI_EUSAGE,
-                             "-channels-out %lld: the selection has %lld frequencies; give at most that number",
-                             (long long)n, (long long)n_freq);
+                             "-channels-out %lld: the selection has %lld frequenc%s; give at most that number",
+                             (long long)n, (long long)n_freq, n_freq == 1 ? "y" : "ies");
     if (n > n_freq)
         return msi_error_set(
             MSI_EUSAGE,

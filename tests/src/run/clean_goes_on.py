@@ -161,7 +161,7 @@ def check_continue(s):
             pixels[11, 22] = value
         change_image(name + "-model.fits", s.path("spoilt-model.fits"), pixels=spoil)
         s.told("-continue, " + title, s.launch("-quiet", *args, *words, "-name", s.path("spoilt"), "-continue", s.ms("points")), 3,
-               r"spoilt-model.fits: has 1 pixels that are not finite; the first is \(23, 12\)")
+               r"spoilt-model.fits: 1 pixel is not finite; the first is \(23, 12\)")
 
 
 def check_reuse(s):
@@ -199,7 +199,7 @@ def check_reuse(s):
     change_image(name + "-0001-psf.fits", other + "-0001-psf.fits", pixels=lambda p: p.__imul__(0.5))
     s.told("a PSF of another scale", s.launch(*args, "-reuse-psf", other, ms), 3, "0001-psf.fits: its value at the centre is 0.[45]")
     change_image(name + "-0001-dirty.fits", other + "-0001-dirty.fits", pixels=lambda p: p.fill(np.nan))
-    s.told("a dirty image of nothing", s.launch(*args, "-reuse-dirty", other, ms), 3, "65536 pixels that are not finite")
+    s.told("a dirty image of nothing", s.launch(*args, "-reuse-dirty", other, ms), 3, "65536 pixels are not finite")
     s.must(not glob.glob(s.path("refused") + "*"), "nothing is written")
 
 

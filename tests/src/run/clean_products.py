@@ -418,6 +418,7 @@ def check_restore(s):
             ("other pixels", 1, lambda h: h.header.set("CDELT1", -4.1 / 3600), "not at the same positions on the sky"),
             ("NaN", 1, lambda h: h.data.__setitem__((0, 0, 4, 6), np.nan), r"pixel \(7, 5\) is not finite"),
             ("infinity", 1, lambda h: h.data.__setitem__((0, 0, 4, 6), -np.inf), r"pixel \(7, 5\) is not finite"),
+            ("fluxes beyond single precision", 1, lambda h: h.data.__setitem__(slice(None), 3e38), "exceed single precision in the restored"),
             ("other frequency", 1, lambda h: h.header.set("CRVAL3", 1.2e9), "1200 MHz"),
             ("other polarisation", 1, lambda h: h.header.set("CRVAL4", 2), "polarisation differs"),
             ("an image as the model", 1, lambda h: h.header.set("BUNIT", "JY/BEAM"), "the unit is JY/BEAM"),
