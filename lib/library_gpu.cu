@@ -411,7 +411,7 @@ struct sample_tally {
     int64_t n, n_left_out, n_beyond, n_unknown, n_bad;
     int64_t n_sample, n_outside;
     double w_min, w_max, wanted_w_min, wanted_w_max;
-    double largest_jy, sum_weight, largest_weight, largest_stored_jy, largest_product;
+    double largest_jy, largest_given_weight, sum_weight, largest_weight, largest_stored_jy, largest_product;
 
     __host__ __device__ static sample_tally none()
     {
@@ -433,6 +433,7 @@ struct sample_tally {
         wanted_w_min = fmin(wanted_w_min, o.wanted_w_min);
         wanted_w_max = fmax(wanted_w_max, o.wanted_w_max);
         largest_jy = fmax(largest_jy, o.largest_jy);
+        largest_given_weight = fmax(largest_given_weight, o.largest_given_weight);
         sum_weight += o.sum_weight;
         largest_weight = fmax(largest_weight, o.largest_weight);
         largest_stored_jy = fmax(largest_stored_jy, o.largest_stored_jy);
@@ -466,6 +467,7 @@ __device__ void take_value(const sample_rule &rule, const caller_rows<R> &from, 
     t->n_left_out += !counts;
     t->n_bad += counts && !rule.folds && (weight < 0 || !isfinite((float)weight));
     t->largest_jy = fmax(t->largest_jy, fmax(fabs((double)v[0]), fabs((double)v[1])));
+    if (counts) t->largest_given_weight = fmax(t->largest_given_weight, weight);
     t->n_beyond += counts && rule.is_xy && rule.is_beyond(at.uvw, at.freq_hz);
     if (!(kept > 0 && kept <= 3.402823466e38f)) kept = 0;
     if (kept > 0 && at.freq_hz > rule.limit_hz(at.uvw)) {
@@ -683,6 +685,7 @@ int commit_samples(msimage_gridder *g, const sample_tally &t, int *is_taken)
     g->samples.n_left_out += t.n_left_out;
     g->samples.n_unknown += t.n_unknown;
     g->samples.largest_jy = std::max(g->samples.largest_jy, t.largest_jy);
+    g->samples.largest_weight = std::max(g->samples.largest_weight, t.largest_given_weight);
     g->samples.w_min_lambda = std::min(g->samples.w_min_lambda, t.wanted_w_min);
     g->samples.w_max_lambda = std::max(g->samples.w_max_lambda, t.wanted_w_max);
     return MSI_OK;

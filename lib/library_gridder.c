@@ -669,8 +669,20 @@ static int make_on_host(msimage_gridder *g, const image_call *call, const void *
     return rc;
 }
 
+/* Refuse weights of which none has 24 bits in single precision, in which they are kept. */
+static int check_weights(const msimage_gridder *g)
+{
+    const double largest = g->samples.largest_weight;
+    if (g->folds || largest == 0 || largest >= FLT_MIN) return MSI_OK;
+    return msi_error_set(MSI_ERANGE,
+                         "weight: the largest value is %g, and values below %g have few digits in single precision, in "
+                         "which weights are kept; multiply all by a constant",
+                         largest, (double)FLT_MIN);
+}
+
 static int make_image(msimage_gridder *g, const image_call *call, const void *model, void *image)
 {
+    MSI_TRY(check_weights(g));
     msi_library_call begun = call_of(g, call->stage);
     int rc = msi_library_begin(&begun);
 #ifdef MSI_HAVE_CUDA

@@ -23,6 +23,7 @@ typedef struct msi_sample_tally {
     int64_t n_unknown;                 /* rows on the GPU whose coordinates are not finite */
     double w_min_lambda, w_max_lambda; /* range of |w| */
     double largest_jy;                 /* part of a visibility */
+    double largest_weight;             /* as given */
 } msi_sample_tally;
 
 /* Buffers for a block in the kernels' form; they grow as needed. */

@@ -127,6 +127,7 @@ static int convert_sample(const chunk *c, int64_t from, double complex factor, m
     buffers->vis[to] = (msi_c64){creal(v), cimag(v)};
     buffers->weight[to] = is_used ? (g->folds ? 1 : (float)weight) : 0;
     t->largest_jy = fmax(t->largest_jy, fmax(fabs(creal(v)), fabs(cimag(v))));
+    if (is_used) t->largest_weight = fmax(t->largest_weight, weight);
     return is_used;
 }
 
@@ -215,17 +216,18 @@ static int add_images(msimage_gridder *g, const chunk *c)
 {
     const int64_t n_chan = c->s->n_chan;
     int64_t n_beyond = 0, n = 0, n_left_out = 0;
-    double jy = g->samples.largest_jy;
+    double jy = g->samples.largest_jy, largest_weight = g->samples.largest_weight;
     int is_bad = 0;
     msi_sample_buffers *buffers = &g->buffers;
 #pragma omp parallel for schedule(static) num_threads(g->n_thread) reduction(+ : n_beyond, n, n_left_out)              \
-    reduction(max : jy) reduction(| : is_bad)
+    reduction(max : jy, largest_weight) reduction(| : is_bad)
     for (int64_t row = 0; row < c->n_row; row++) {
-        msi_sample_tally t = {.largest_jy = jy};
+        msi_sample_tally t = {.largest_jy = jy, .largest_weight = largest_weight};
         n_beyond += convert_row(c, row, buffers, &t, &is_bad);
         n += t.n;
         n_left_out += t.n_left_out;
         jy = t.largest_jy;
+        largest_weight = t.largest_weight;
     }
     if (is_bad)
         return msi_error_set(MSI_ERANGE, "weight: negative weights and weights beyond single precision are only valid "
@@ -233,6 +235,7 @@ static int add_images(msimage_gridder *g, const chunk *c)
     g->samples.n += n;
     g->samples.n_left_out += n_left_out;
     g->samples.largest_jy = jy;
+    g->samples.largest_weight = largest_weight;
     /* The main block leaves out samples that are added separately. */
     if (n_beyond) {
         for (int64_t k = 0; k < n_chan; k++) MSI_TRY(add_beyond(g, c, k));

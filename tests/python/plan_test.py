@@ -114,6 +114,14 @@ def check_arguments():
     for wrong, words in ((-1, "negative"), (1e39, "beyond single precision")):
         case.wgt[3] = wrong
         assert words in str(must_raise(msimage.Error, lambda: plan_of(case)))
+    # Weights are kept in single precision, of which values below 1.2e-38 have few digits.
+    for tiny in (1e-40, 1e-60):
+        faint = next(cases())
+        faint.wgt[:] *= tiny
+        for product in (lambda p: p.dirty(), lambda p: p.psf(), lambda p: p.hessian(faint.model), lambda p: p.residual(faint.model)):
+            assert "multiply all" in str(must_raise(msimage.Error, lambda: product(plan_of(faint))))
+        faint.wgt[0] = 1
+        assert np.isfinite(plan_of(faint).dirty()).all()
     if not msimage.gpu_count():
         assert must_raise(msimage.Error, lambda: plan_of(next(cases()), backend="cuda")).status == -5
     # Structs that C fills have their initial size.
