@@ -612,8 +612,16 @@ static int set_series(msi_pb_model *m, const msi_pb_series *series, const char *
     return MSI_OK;
 }
 
+/* Return 1 if all samples are older than a modified Julian date. */
+static int is_before(const msi_pb_set *set, double mjd)
+{
+    return set->last_s > 0 && set->first_s <= set->last_s && set->last_s < mjd * 86400;
+}
+
 static int make_vla(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOTE])
 {
+    /* The old correlator was switched off in January 2010, and new receivers came with the new one. */
+    if (is_before(set, 55208)) return set_series(m, &msi_pb_old_vla, "VLA before 2010,", "AIPS (PBPARM)", set, note);
     return set_series(m, &msi_pb_vla, "VLA", "EVLA memo 195", set, note);
 }
 
@@ -632,6 +640,7 @@ static int make_vla_squint(msi_pb_model *m, const msi_pb_set *set, char note[MSI
 
 static int make_atca(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOTE])
 {
+    if (is_before(set, 54922)) return set_series(m, &msi_pb_old_atca, "ATCA before CABB,", "Miriad", set, note);
     return set_series(m, &msi_pb_atca, "ATCA", "Miriad", set, note);
 }
 

@@ -191,6 +191,22 @@ static const msi_pb_band vla_band[] = {
 
 const msi_pb_series msi_pb_vla = {{1e-3, 1e-7, 1e-10, 1e-14, 0}, 0, 58, ROWS(vla_band)};
 
+/* VLA before its upgrade: R. Perley's fits, the defaults of PBPARM in AIPS. */
+static const msi_pb_row old_vla_4[] = {{73.8, {-0.897, 2.71, -0.242}}}, old_vla_p[] = {{327.5, {-0.935, 3.23, -0.378}}},
+                        old_vla_l[] = {{1465, {-1.343, 6.579, -1.186}}},
+                        old_vla_c[] = {{4885, {-1.372, 6.940, -1.309}}},
+                        old_vla_x[] = {{8435, {-1.306, 6.253, -1.100}}},
+                        old_vla_u[] = {{14965, {-1.305, 6.155, -1.030}}},
+                        old_vla_k[] = {{22485, {-1.417, 7.332, -1.352}}},
+                        old_vla_q[] = {{43315, {-1.321, 6.185, -0.983}}};
+static const msi_pb_band old_vla_band[] = {
+    {"4", 70, 80, ROWS(old_vla_4)},       {"P", 290, 350, ROWS(old_vla_p)},     {"L", 1150, 1800, ROWS(old_vla_l)},
+    {"C", 4200, 5100, ROWS(old_vla_c)},   {"X", 7500, 9000, ROWS(old_vla_x)},   {"U", 13500, 16300, ROWS(old_vla_u)},
+    {"K", 21000, 25000, ROWS(old_vla_k)}, {"Q", 39550, 50000, ROWS(old_vla_q)},
+};
+
+const msi_pb_series msi_pb_old_vla = {{1e-3, 1e-7, 1e-10, 0, 0}, 0, 58, ROWS(old_vla_band)};
+
 /* ATCA: coefficients of Miriad and CASA for the receivers of CABB, with their radius of 53 arcmin GHz. */
 static const msi_pb_row atca_16cm[] = {
     {1332, {1.06274e-3, 1.32342e-6, -8.72013e-10, 1.08020e-12}},
@@ -211,6 +227,17 @@ static const msi_pb_band atca_band[] = {
 };
 
 const msi_pb_series msi_pb_atca = {{1, 1, 1, 1, 0}, 1, 53, ROWS(atca_band)};
+
+/* ATCA before CABB, which had receivers for 20 and 13 cm. */
+static const msi_pb_row old_atca_l[] = {{1500, {8.99e-4, 2.15e-6, -2.23e-9, 1.56e-12}}};
+static const msi_pb_row old_atca_s[] = {{2350, {1.02e-3, 9.48e-7, -3.68e-10, 4.88e-13}}};
+static const msi_pb_band old_atca_band[] = {
+    {"L", 1150, 1850, ROWS(old_atca_l)}, {"S", 2100, 2700, ROWS(old_atca_s)}, {"C", 3900, 7000, ROWS(atca_c)},
+    {"X", 7000, 12500, ROWS(atca_x)},    {"K", 15000, 26000, ROWS(atca_k_q)}, {"Q", 30000, 50000, ROWS(atca_k_q)},
+    {"W", 80000, 120000, ROWS(atca_w)},
+};
+
+const msi_pb_series msi_pb_old_atca = {{1, 1, 1, 1, 0}, 1, 53, ROWS(old_atca_band)};
 
 /* GMRT after its upgrade: National Centre for Radio Astrophysics, September 2022. */
 static const msi_pb_row gmrt_2[] = {{187.5, {-3.089, 39.314, -23.011, 5.037}}};

@@ -46,5 +46,6 @@ typedef struct msi_pb_feed_band {
 enum { MSI_PB_MEERKAT_BANDS = 3 };
 extern const msi_pb_feed_band msi_pb_meerkat[MSI_PB_MEERKAT_BANDS]; /* UHF, L, S */
 extern const msi_pb_series msi_pb_vla, msi_pb_atca, msi_pb_gmrt;
+extern const msi_pb_series msi_pb_old_vla, msi_pb_old_atca; /* before 2010, before April 2009 */
 
 #endif

@@ -296,6 +296,37 @@ static void atca_has_its_powers(void **state)
     msi_pb_model_free(m);
 }
 
+/* Sets from before the upgrades of receivers have the beams of the old ones. */
+static void old_sets_have_old_beams(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *telescope, *name;
+        double mhz, first_mjd, last_mjd, power; /* at x = 20, summed by hand from the coefficients */
+    } cases[] = {
+        {"VLA", "VLA before 2010, U", 14965, 50383, 50384, 1 - .522 + .09848 - .00659},
+        {"VLA", "VLA before 2010, L", 1465, 50383, 50384, 1 - .5372 + .10526 - .00759},
+        {"EVLA", "VLA Ku", 14948, 50383, 55300, 1 - .5572 + .11456 - .00877},
+        {"VLA", "VLA Ku", 14948, 0, 0, 1 - .5572 + .11456 - .00877},
+        {"ATCA", "ATCA before CABB, L", 1400, 50000, 50001, 1 / (1 + .3596 + .344 - .14272 + .039936)},
+        {"ATCA", "ATCA before CABB, S", 2400, 50000, 50001, 1 / (1 + .408 + .15168 - .023552 + .0124928)},
+        {"ATCA", "ATCA 16 cm", 2100, 55000, 55001, .66365},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const double x = 20 * ARCMIN / (1e-3 * cases[i].mhz);
+        const msi_pb_set set = {.telescope = cases[i].telescope,
+                                .low_hz = 1e6 * cases[i].mhz,
+                                .high_hz = 1e6 * cases[i].mhz,
+                                .first_s = 86400 * cases[i].first_mjd,
+                                .last_s = 86400 * cases[i].last_mjd};
+        msi_pb_model *m;
+        if (msi_pb_model_make(&m, "auto", &set, note) != MSI_OK) fail_msg("%s", msi_error_get());
+        assert_string_equal(msi_pb_model_name(m), cases[i].name);
+        check(cases[i].name, cases[i].mhz, power(m, cases[i].mhz, 0, x), cases[i].power, 1e-5);
+        msi_pb_model_free(m);
+    }
+}
+
 static void gmrt_has_its_powers(void **state)
 {
     (void)state;
@@ -706,6 +737,7 @@ int main(void)
         cmocka_unit_test(vla_has_its_powers),
         cmocka_unit_test(vla_takes_the_nearest_row_to_its_limit),
         cmocka_unit_test(atca_has_its_powers),
+        cmocka_unit_test(old_sets_have_old_beams),
         cmocka_unit_test(gmrt_has_its_powers),
         cmocka_unit_test(polynomials_are_given_by_hand),
         cmocka_unit_test(airy_discs_have_their_widths),
