@@ -2,14 +2,17 @@
 #include "io/convert/uvfits_layout.h"
 
 #include <errno.h>
+#include <fitsio.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "core/units.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "core/types.h"
+#include "core/units.h"
 #include "io/convert/set_maps.h"
 #include "io/ms/ms_block.h"
 
@@ -365,5 +368,317 @@ int msi_uvfits_header_write(msi_uvfits_layout *l, FILE *file, const char *name, 
     l->data_begin = c.n * CARD;
     if (fflush(file) != 0 || ferror(file))
         return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: %s", name, strerror(errno));
+    return MSI_OK;
+}
+
+/* ---- Tables ---- */
+
+/* A table that is being written. */
+typedef struct table {
+    const msi_uvfits_layout *l;
+    fitsfile *f;
+    int status; /* status of cfitsio; after a failure, later calls do nothing */
+} table;
+
+/* A column has a name, a form (TFORM) and a unit. */
+typedef struct column {
+    const char *name, *form, *unit;
+} column;
+
+enum { MOST_COLUMNS = 20, FORM_BYTES = 24 };
+
+/* Write the form of a column with n values in a row. */
+static const char *form(char text[FORM_BYTES], int64_t n, char type)
+{
+    snprintf(text, FORM_BYTES, "%lld%c", (long long)n, type);
+    return text;
+}
+
+static void begin_table(table *t, const char *name, int64_t n_row, const column *columns, int n)
+{
+    char *names[MOST_COLUMNS], *forms[MOST_COLUMNS], *units[MOST_COLUMNS];
+    for (int i = 0; i < n; i++) {
+        names[i] = (char *)columns[i].name;
+        forms[i] = (char *)columns[i].form;
+        units[i] = (char *)columns[i].unit;
+    }
+    fits_create_tbl(t->f, BINARY_TBL, n_row, n, names, forms, units, name, &t->status);
+    int version = 1;
+    fits_write_key(t->f, TINT, "EXTVER", &version, NULL, &t->status);
+}
+
+static void key_number(table *t, const char *key, double value)
+{
+    fits_write_key(t->f, TDOUBLE, key, &value, NULL, &t->status);
+}
+
+static void key_integer(table *t, const char *key, int value)
+{
+    fits_write_key(t->f, TINT, key, &value, NULL, &t->status);
+}
+
+static void key_text(table *t, const char *key, const char *value)
+{
+    fits_write_key(t->f, TSTRING, key, (void *)value, NULL, &t->status);
+}
+
+/* ---- Values of subtables that the reader does not have ---- */
+
+/* Read a text of a subtable; "" if it does not exist. Returned: *text  freed by ccc_free. */
+static const char *text_of(ccc_table *t, const char *name, int64_t row, char **text)
+{
+    *text = NULL;
+    return ccc_get_string(t, name, row, text) == CCC_OK ? *text : "";
+}
+
+/* Return the length of the longest text of a column, or a minimum if that is larger. */
+static int64_t text_width(ccc_table *t, const char *name, int64_t n_row, int64_t width)
+{
+    for (int64_t i = 0; i < n_row; i++) {
+        char *text;
+        const int64_t n = (int64_t)strlen(text_of(t, name, i, &text));
+        if (n > width) width = n;
+        ccc_free(text);
+    }
+    return width;
+}
+
+static double number_of(ccc_table *t, const char *name, int64_t row)
+{
+    double value = 0;
+    return ccc_get_range(t, name, row, 1, NULL, CCC_DOUBLE, &value, 1) == CCC_OK && isfinite(value) ? value : 0;
+}
+
+/* Return the first rest frequency of a source; 0 if it is not known. */
+static double rest_frequency(ccc_table *sources, int source_id)
+{
+    for (int64_t i = 0; sources && i < ccc_table_n_row(sources); i++) {
+        int ndim = -1;
+        int64_t shape[CCC_MAX_DIM];
+        int32_t id;
+        double *line = NULL, first_hz;
+        if (ccc_get_range(sources, "SOURCE_ID", i, 1, NULL, CCC_INT32, &id, 1) != CCC_OK || id != source_id ||
+            ccc_cell_shape(sources, "REST_FREQUENCY", i, &ndim, shape) != CCC_OK || ndim != 1 || shape[0] < 1 ||
+            msi_alloc(&line, shape[0], sizeof *line, "rest frequencies") != MSI_OK)
+            continue;
+        const int status = ccc_get_range(sources, "REST_FREQUENCY", i, 1, NULL, CCC_DOUBLE, line, shape[0]);
+        first_hz = line[0];
+        msi_free(line);
+        if (status == CCC_OK && first_hz > 0 && isfinite(first_hz)) return first_hz;
+    }
+    return 0;
+}
+
+/* ---- AIPS FQ: the windows ---- */
+
+static void write_windows(table *t)
+{
+    const msi_uvfits_layout *l = t->l;
+    char d[FORM_BYTES], e[FORM_BYTES], j[FORM_BYTES];
+    const column columns[] = {{"FRQSEL", "1J", ""},
+                              {"IF FREQ", form(d, l->n_window, 'D'), "HZ"},
+                              {"CH WIDTH", form(e, l->n_window, 'E'), "HZ"},
+                              {"TOTAL BANDWIDTH", e, "HZ"},
+                              {"SIDEBAND", form(j, l->n_window, 'J'), ""}};
+    int one = 1;
+    begin_table(t, "AIPS FQ", 1, columns, (int)(sizeof columns / sizeof *columns));
+    key_integer(t, "NO_IF", l->n_window);
+    fits_write_col(t->f, TINT, 1, 1, 1, 1, &one, &t->status);
+    for (int i = 0; i < l->n_window; i++) {
+        double offset_hz = l->window[i]->freq_hz[0] - l->window[0]->freq_hz[0];
+        float step_hz = (float)l->step_hz, band_hz = (float)(l->step_hz * l->n_chan);
+        fits_write_col(t->f, TDOUBLE, 2, 1, i + 1, 1, &offset_hz, &t->status);
+        fits_write_col(t->f, TFLOAT, 3, 1, i + 1, 1, &step_hz, &t->status);
+        fits_write_col(t->f, TFLOAT, 4, 1, i + 1, 1, &band_hz, &t->status);
+        fits_write_col(t->f, TINT, 5, 1, i + 1, 1, &one, &t->status);
+    }
+}
+
+/* ---- AIPS AN: the antennas ---- */
+
+static int mount_code(const char *mount)
+{
+    static const char *const mounts[] = {"ALT-AZ",           "EQUATORIAL",       "ORBITING", "X-Y",
+                                         "ALT-AZ+NASMYTH-R", "ALT-AZ+NASMYTH-L", "BIZARRE"};
+    for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++)
+        if (strcasecmp(mount, mounts[i]) == 0) return (int)i;
+    return 0;
+}
+
+/* Positions are geocentric: the array's centre is the Earth's, so that no program turns them to a meridian of the
+ * array. */
+static void write_antenna_keys(table *t)
+{
+    const msi_uvfits_layout *l = t->l;
+    const msi_observation *o = &l->reader->observation;
+    char date[MSI_FORMAT_SIZE];
+    msi_format_date(date, l->day_mjd * 86400);
+    date[10] = 0;
+    key_number(t, "ARRAYX", 0);
+    key_number(t, "ARRAYY", 0);
+    key_number(t, "ARRAYZ", 0);
+    key_number(t, "GSTIA0", 360 * msi_sidereal_turns(l->day_mjd));
+    key_number(t, "DEGPDY", 360 * MSI_TURNS_PER_DAY);
+    key_number(t, "FREQ", l->window[0]->freq_hz[0]);
+    key_text(t, "RDATE", date);
+    key_number(t, "POLARX", 0);
+    key_number(t, "POLARY", 0);
+    key_number(t, "UT1UTC", 0 - l->utc_offset_s);
+    key_number(t, "DATUTC", 0);
+    key_text(t, "TIMSYS", o->time_scale[0] == 'U' ? "UTC" : "IAT");
+    key_text(t, "ARRNAM", o->telescope);
+    key_text(t, "XYZHAND", "RIGHT");
+    key_text(t, "FRAME", "ITRF");
+    key_integer(t, "NUMORB", 0);
+    key_integer(t, "NO_IF", l->n_window);
+    key_integer(t, "NOPCAL", 0);
+    key_text(t, "POLTYPE", "");
+    key_integer(t, "FREQID", 1);
+}
+
+static void write_antenna(table *t, ccc_table *antennas, int32_t i)
+{
+    const msi_uvfits_layout *l = t->l;
+    char *name, *mount;
+    const char *text = text_of(antennas, "NAME", i, &name);
+    double offset_m[3] = {0};
+    if (ccc_get_range(antennas, "OFFSET", i, 1, NULL, CCC_DOUBLE, offset_m, 3) != CCC_OK) offset_m[0] = 0;
+    int number = i + 1, mounted = mount_code(text_of(antennas, "MOUNT", i, &mount));
+    const int is_linear = l->stokes_first <= -5;
+    float axis_m = (float)offset_m[0], diameter_m = (float)number_of(antennas, "DISH_DIAMETER", i), zero = 0;
+    const char *first = is_linear ? "X" : "R", *second = is_linear ? "Y" : "L";
+    fits_write_col(t->f, TSTRING, 1, i + 1, 1, 1, (void *)&text, &t->status);
+    fits_write_col(t->f, TDOUBLE, 2, i + 1, 1, 3, (void *)(l->reader->set[0].antenna_itrf_m + 3 * (int64_t)i),
+                   &t->status);
+    fits_write_col(t->f, TINT, 4, i + 1, 1, 1, &number, &t->status);
+    fits_write_col(t->f, TINT, 5, i + 1, 1, 1, &mounted, &t->status);
+    fits_write_col(t->f, TFLOAT, 6, i + 1, 1, 1, &axis_m, &t->status);
+    fits_write_col(t->f, TFLOAT, 7, i + 1, 1, 1, &diameter_m, &t->status);
+    fits_write_col(t->f, TSTRING, 8, i + 1, 1, 1, (void *)&first, &t->status);
+    fits_write_col(t->f, TFLOAT, 9, i + 1, 1, 1, &zero, &t->status);
+    fits_write_col(t->f, TSTRING, 11, i + 1, 1, 1, (void *)&second, &t->status);
+    fits_write_col(t->f, TFLOAT, 12, i + 1, 1, 1, &zero, &t->status);
+    ccc_free(name);
+    ccc_free(mount);
+}
+
+static int write_antennas(table *t)
+{
+    ccc_table *antennas;
+    MSI_TRY(msi_set_read(ccc_subtable_open(&antennas, t->l->reader->set[0].table, "ANTENNA")));
+    char width[FORM_BYTES];
+    form(width, text_width(antennas, "NAME", t->l->n_antenna, 8), 'A');
+    const column columns[] = {{"ANNAME", width, ""},        {"STABXYZ", "3D", "METERS"}, {"ORBPARM", "0D", ""},
+                              {"NOSTA", "1J", ""},          {"MNTSTA", "1J", ""},        {"STAXOF", "1E", "METERS"},
+                              {"DIAMETER", "1E", "METERS"}, {"POLTYA", "1A", ""},        {"POLAA", "1E", "DEGREES"},
+                              {"POLCALA", "0E", ""},        {"POLTYB", "1A", ""},        {"POLAB", "1E", "DEGREES"},
+                              {"POLCALB", "0E", ""}};
+    begin_table(t, "AIPS AN", t->l->n_antenna, columns, (int)(sizeof columns / sizeof *columns));
+    write_antenna_keys(t);
+    for (int32_t i = 0; !t->status && i < t->l->n_antenna; i++) write_antenna(t, antennas, i);
+    ccc_table_close(antennas);
+    return MSI_OK;
+}
+
+/* ---- AIPS SU: the sources ---- */
+
+enum {
+    SU_ID = 1,
+    SU_NAME,
+    SU_QUALITY,
+    SU_CODE,
+    SU_OFFSET = 9,
+    SU_BANDWIDTH,
+    SU_RA,
+    SU_DEC,
+    SU_EPOCH,
+    SU_RA_DATE,
+    SU_DEC_DATE,
+    SU_VELOCITY,
+    SU_REST
+};
+
+static void write_source(table *t, ccc_table *fields, ccc_table *sources, int i)
+{
+    const msi_uvfits_layout *l = t->l;
+    const msi_ms_field *field = &l->reader->set[0].field[i];
+    char *name;
+    const char *text = text_of(fields, "NAME", i, &name), *code = "";
+    int number = i + 1, quality = 0;
+    double width_hz = l->step_hz, ra_deg = field->ra_rad * 180 / MSI_PI, dec_deg = field->dec_rad * 180 / MSI_PI;
+    double epoch = strcmp(field->frame, "B1950") == 0 ? 1950 : 2000, zero = 0;
+    double rest_hz = rest_frequency(sources, field->source_id);
+    fits_write_col(t->f, TINT, SU_ID, i + 1, 1, 1, &number, &t->status);
+    fits_write_col(t->f, TSTRING, SU_NAME, i + 1, 1, 1, (void *)&text, &t->status);
+    fits_write_col(t->f, TINT, SU_QUALITY, i + 1, 1, 1, &quality, &t->status);
+    fits_write_col(t->f, TSTRING, SU_CODE, i + 1, 1, 1, (void *)&code, &t->status);
+    fits_write_col(t->f, TDOUBLE, SU_BANDWIDTH, i + 1, 1, 1, &width_hz, &t->status);
+    fits_write_col(t->f, TDOUBLE, SU_RA, i + 1, 1, 1, &ra_deg, &t->status);
+    fits_write_col(t->f, TDOUBLE, SU_DEC, i + 1, 1, 1, &dec_deg, &t->status);
+    fits_write_col(t->f, TDOUBLE, SU_EPOCH, i + 1, 1, 1, &epoch, &t->status);
+    fits_write_col(t->f, TDOUBLE, SU_RA_DATE, i + 1, 1, 1, &ra_deg, &t->status);
+    fits_write_col(t->f, TDOUBLE, SU_DEC_DATE, i + 1, 1, 1, &dec_deg, &t->status);
+    for (int w = 0; w < l->n_window; w++) {
+        fits_write_col(t->f, TDOUBLE, SU_OFFSET, i + 1, w + 1, 1, &zero, &t->status);
+        fits_write_col(t->f, TDOUBLE, SU_VELOCITY, i + 1, w + 1, 1, &zero, &t->status);
+        fits_write_col(t->f, TDOUBLE, SU_REST, i + 1, w + 1, 1, &rest_hz, &t->status);
+    }
+    ccc_free(name);
+}
+
+static int write_sources(table *t)
+{
+    ccc_table *fields, *sources = NULL, *set = t->l->reader->set[0].table;
+    MSI_TRY(msi_set_read(ccc_subtable_open(&fields, set, "FIELD")));
+    if (ccc_subtable_open(&sources, set, "SOURCE") != CCC_OK) sources = NULL;
+    char width[FORM_BYTES], d[FORM_BYTES], e[FORM_BYTES];
+    form(width, text_width(fields, "NAME", t->l->n_field, 16), 'A');
+    form(d, t->l->n_window, 'D');
+    form(e, t->l->n_window, 'E');
+    const column columns[] = {
+        {"ID. NO.", "1J", ""},    {"SOURCE", width, ""},      {"QUAL", "1J", ""},          {"CALCODE", "4A", ""},
+        {"IFLUX", e, "JY"},       {"QFLUX", e, "JY"},         {"UFLUX", e, "JY"},          {"VFLUX", e, "JY"},
+        {"FREQOFF", d, "HZ"},     {"BANDWIDTH", "1D", "HZ"},  {"RAEPO", "1D", "DEGREES"},  {"DECEPO", "1D", "DEGREES"},
+        {"EPOCH", "1D", "YEARS"}, {"RAAPP", "1D", "DEGREES"}, {"DECAPP", "1D", "DEGREES"}, {"LSRVEL", d, "M/SEC"},
+        {"RESTFREQ", d, "HZ"},    {"PMRA", "1D", "DEG/DAY"},  {"PMDEC", "1D", "DEG/DAY"}};
+    begin_table(t, "AIPS SU", t->l->n_field, columns, (int)(sizeof columns / sizeof *columns));
+    key_integer(t, "NO_IF", t->l->n_window);
+    key_text(t, "VELTYP", "TOPOCENT");
+    key_text(t, "VELDEF", "RADIO");
+    key_integer(t, "FREQID", 1);
+    for (int i = 0; !t->status && i < t->l->n_field; i++) write_source(t, fields, sources, i);
+    ccc_table_close(fields);
+    ccc_table_close(sources);
+    return MSI_OK;
+}
+
+/* cfitsio makes the tables in memory, after an unused primary header. On disk it would not report a failure of the last
+ * write. */
+int msi_uvfits_tables_make(const msi_uvfits_layout *l, const char *name, void **bytes, int64_t *n)
+{
+    enum { BLOCK = 2880 };
+    table t = {.l = l};
+    char text[FLEN_STATUS];
+    size_t size = 0;
+    LONGLONG begin_of_table, data, end = 0;
+    *bytes = NULL;
+    *n = 0;
+    if (fits_create_memfile(&t.f, bytes, &size, BLOCK, realloc, &t.status))
+        return msi_error_set(MSI_ENOMEM, "%s: out of memory for its tables", name);
+    fits_create_img(t.f, BYTE_IMG, 0, NULL, &t.status);
+    int status = write_antennas(&t);
+    if (!status) write_windows(&t);
+    if (!status && l->n_field > 1) status = write_sources(&t);
+    fits_flush_file(t.f, &t.status);
+    fits_get_hduaddrll(t.f, &begin_of_table, &data, &end, &t.status);
+    int closing = 0;
+    fits_close_file(t.f, &closing);
+    if (!status && t.status) {
+        fits_get_errstatus(t.status, text);
+        status = msi_error_set(MSI_EINTERNAL, "%s: cannot make its tables: %s", name, text);
+    }
+    if (status) return status;
+    *n = end - BLOCK;
+    memmove(*bytes, (char *)*bytes + BLOCK, (size_t)*n);
     return MSI_OK;
 }
