@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows are passed in slots of shared memory. Frames report filled and freed slots. */
 #include "io/convert/set_output.h"
 
 #include <errno.h>
@@ -19,7 +18,8 @@
 
 /* ---- The process that writes the set ---- */
 
-/* Write a set in another process while this one makes its rows. casacore does not allow this with threads. */
+/* Another process writes the set while this one makes its rows. casacore does not allow this with threads. Rows are
+ * passed in slots of shared memory. Frames report filled and freed slots. */
 
 typedef struct set_process set_process;
 
