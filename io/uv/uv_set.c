@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +15,6 @@
 enum { MOST_HEADERS = 1024, AHEAD_BYTES = 1 << 20 };
 
 static const char UV_DATA[] = "UV_DATA";
-
-void msi_uv_note(msi_uv_set *s, const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text - 1, format, arguments);
-    va_end(arguments);
-    strcat(text, "\n");
-    if (!strstr(s->notes, text) && strlen(s->notes) + strlen(text) < sizeof s->notes) strcat(s->notes, text);
-}
 
 int msi_uv_set_is_file(const char *path)
 {

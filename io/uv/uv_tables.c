@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,17 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/uv/uv_state.h"
+
+void msi_uv_note(msi_uv_set *s, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text - 1, format, arguments);
+    va_end(arguments);
+    strcat(text, "\n");
+    if (!strstr(s->notes, text) && strlen(s->notes) + strlen(text) < sizeof s->notes) strcat(s->notes, text);
+}
 
 enum { XYZ = 3 };
 
