@@ -67,12 +67,6 @@ int msi_ms_column_check(const msi_ms_write_spec *spec)
 
 /* ---- Files ---- */
 
-int msi_ms_write_failed(int ccc_status)
-{
-    const int status = ccc_status == CCC_ENOMEM ? MSI_ENOMEM : ccc_status == CCC_ELOCKED ? MSI_ELOCKED : MSI_EOUTPUT;
-    return msi_error_set(status, "%s", ccc_error());
-}
-
 /* Return 1 if a name belongs to a data file (table.fN_TSMk) or, with_header, to any file of storage manager N. */
 static int is_file_of(const char *name, int manager, int with_header)
 {
@@ -110,12 +104,6 @@ int msi_ms_column_files(const msi_ms_column *c, const char *path, int **fd, int 
     msi_free(*fd);
     *fd = NULL;
     return status;
-}
-
-void msi_ms_column_copy_mode(const msi_ms_column *c, int fd)
-{
-    if (fchown(fd, c->owner, c->group) != 0 && fchown(fd, (uid_t)-1, c->group) != 0) errno = 0;
-    fchmod(fd, c->mode);
 }
 
 /* Sync a file of the set, or its directory if name is NULL. */

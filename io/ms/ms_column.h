@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "io/casacore-c/casacore_c.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_writer.h"
 
 enum {
@@ -96,17 +97,5 @@ void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, con
  * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
  */
 int msi_ms_column_files(const msi_ms_column *c, const char *path, int **fd, int *n);
-
-/* msi_ms_column_copy_mode - give an open file the owner and mode of table.dat, if the system allows it. */
-void msi_ms_column_copy_mode(const msi_ms_column *c, int fd);
-
-/* msi_ms_write_failed - convert the status of a ccc function that writes, and set its message. */
-int msi_ms_write_failed(int ccc_status);
-
-#define MSI_CCC_WRITE(expr)                                                                                            \
-    do {                                                                                                               \
-        int msi_ccc_status_ = (expr);                                                                                  \
-        if (msi_ccc_status_ != CCC_OK) return msi_ms_write_failed(msi_ccc_status_);                                    \
-    } while (0)
 
 #endif

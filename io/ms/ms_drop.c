@@ -13,6 +13,12 @@
 #include "core/status.h"
 #include "io/ms/ms_metadata.h"
 
+void msi_ms_column_copy_mode(const msi_ms_column *c, int fd)
+{
+    if (fchown(fd, c->owner, c->group) != 0 && fchown(fd, (uid_t)-1, c->group) != 0) errno = 0;
+    fchmod(fd, c->mode);
+}
+
 /* ---- The directory ---- */
 
 static const char FOLDER[] = "msimage-drop-old";

@@ -41,4 +41,7 @@ int msi_ms_drop_leftovers(ccc_table *t);
 /* msi_ms_drop_links - return the number of links of a file of the set in the directory: 0 or 1. */
 int msi_ms_drop_links(int set_fd, const char *name);
 
+/* msi_ms_column_copy_mode - give an open file the owner and mode of table.dat, if the system allows it. */
+void msi_ms_column_copy_mode(const msi_ms_column *c, int fd);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/ms/ms_limit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -13,10 +14,28 @@
 #include <unistd.h>
 
 #include "core/memory.h"
-#include "io/casacore-c/casacore_c.h"
-#include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"
+
+int msi_ms_failed(int ccc_status)
+{
+    const int number = ccc_error_number();
+    /* A write failed; another limit of the system than memory was reached. */
+    const int is_write = number == -1 || number == ENOSPC || number == EFBIG || number == EDQUOT || number == EROFS;
+    const int is_limit = number == EAGAIN || number == EMFILE || number == ENFILE;
+    const int status = ccc_status == CCC_ENOMEM                ? MSI_ENOMEM
+                       : ccc_status == CCC_ELOCKED             ? MSI_ELOCKED
+                       : ccc_status == CCC_EFAILED && is_write ? MSI_EOUTPUT
+                                                               : MSI_EINPUT;
+    msi_error_set(status, "%s", ccc_error());
+    return is_limit ? msi_error_about(status, "limit") : status;
+}
+
+int msi_ms_write_failed(int ccc_status)
+{
+    const int status = ccc_status == CCC_ENOMEM ? MSI_ENOMEM : ccc_status == CCC_ELOCKED ? MSI_ELOCKED : MSI_EOUTPUT;
+    return msi_error_set(status, "%s", ccc_error());
+}
 
 static void leave(int code)
 {

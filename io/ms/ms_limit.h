@@ -1,9 +1,29 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Limits of processes that read sets: casacore may request any amount of memory for damaged files. */
+/* Failures of casacore, and limits of the processes that use it: it may request any amount of memory for damaged files. */
 #ifndef MSI_MS_LIMIT_H
 #define MSI_MS_LIMIT_H
 
 #include "core/child.h"
+#include "core/status.h"
+#include "io/casacore-c/casacore_c.h"
+
+/* msi_ms_failed - convert the status of a ccc function and set its message. */
+int msi_ms_failed(int ccc_status);
+
+#define MSI_CCC(expr)                                                                                                  \
+    do {                                                                                                               \
+        int msi_ccc_status_ = (expr);                                                                                  \
+        if (msi_ccc_status_ != CCC_OK) return msi_ms_failed(msi_ccc_status_);                                          \
+    } while (0)
+
+/* msi_ms_write_failed - convert the status of a ccc function that writes, and set its message. */
+int msi_ms_write_failed(int ccc_status);
+
+#define MSI_CCC_WRITE(expr)                                                                                            \
+    do {                                                                                                               \
+        int msi_ccc_status_ = (expr);                                                                                  \
+        if (msi_ccc_status_ != CCC_OK) return msi_ms_write_failed(msi_ccc_status_);                                    \
+    } while (0)
 
 /* msi_ms_child_begin - begin the work of a child that uses casacore: an exception that casacore does not catch ends the
  * child with a status and an error line. */

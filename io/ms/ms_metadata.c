@@ -15,20 +15,6 @@
 #include "io/ms/ms_subtables.h"
 #include "io/ms/ms_uv.h"
 
-int msi_ms_failed(int ccc_status)
-{
-    const int number = ccc_error_number();
-    /* A write failed; another limit of the system than memory was reached. */
-    const int is_write = number == -1 || number == ENOSPC || number == EFBIG || number == EDQUOT || number == EROFS;
-    const int is_limit = number == EAGAIN || number == EMFILE || number == ENFILE;
-    const int status = ccc_status == CCC_ENOMEM                ? MSI_ENOMEM
-                       : ccc_status == CCC_ELOCKED             ? MSI_ELOCKED
-                       : ccc_status == CCC_EFAILED && is_write ? MSI_EOUTPUT
-                                                               : MSI_EINPUT;
-    msi_error_set(status, "%s", ccc_error());
-    return is_limit ? msi_error_about(status, "limit") : status;
-}
-
 /* ---- Opening ---- */
 
 /* Refuse a multi-MS. The message names its members, which have the rows. */

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "io/casacore-c/casacore_c.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_mark.h"
 #include "io/ms/ms_reader.h"
 #include "io/ms/tiled_column.h"
@@ -110,15 +111,6 @@ static inline const char *msi_ms_set_tables(const msi_ms_set *set)
 {
     return set->tables_path ? set->tables_path : set->path;
 }
-
-/* msi_ms_failed - convert the status of a ccc function and set its message. */
-int msi_ms_failed(int ccc_status);
-
-#define MSI_CCC(expr)                                                                                                  \
-    do {                                                                                                               \
-        int msi_ccc_status_ = (expr);                                                                                  \
-        if (msi_ccc_status_ != CCC_OK) return msi_ms_failed(msi_ccc_status_);                                          \
-    } while (0)
 
 /*
  * msi_ms_set_open - open the main table for reading, without a lock, or the visibility store, UVFITS or FITS-IDI file,
