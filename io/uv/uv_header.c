@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "io/uv/uv_header.h"
+#include "io/uv/uv_state.h"
 
 #include <ctype.h>
 #include <errno.h>

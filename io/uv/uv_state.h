@@ -3,8 +3,117 @@
 #ifndef MSI_IO_UV_STATE_H
 #define MSI_IO_UV_STATE_H
 
-#include "io/uv/uv_header.h"
+#include <stdint.h>
+
 #include "io/uv/uv_set.h"
+
+/* ---- The bytes of a FITS file, read within its size; its headers and the columns of its tables ---- */
+
+enum { MSI_UV_BLOCK_BYTES = 2880, MSI_UV_MOST_AXES = 9, MSI_UV_MOST_COLUMNS = 999 };
+
+/* A file that is read through a window of its bytes. */
+typedef struct msi_uv_bytes {
+    const char *path; /* borrowed */
+    int fd;
+    int64_t size;          /* size of the file */
+    int64_t ahead;         /* bytes that are read at once, at least */
+    unsigned char *window; /* [n_window] part of the file that begins at window_at */
+    int64_t window_at, n_window, n_allocated;
+} msi_uv_bytes;
+
+/* msi_uv_bytes_open - open a regular file. Returned: *b  closed by msi_uv_bytes_close also on failure. Returns: 0,
+ * MSI_EINPUT. */
+int msi_uv_bytes_open(msi_uv_bytes *b, const char *path);
+
+/*
+ * msi_uv_bytes_get - read n bytes from `at` on.
+ * Returned: *bytes  borrowed until the next call
+ * Returns:  0, MSI_EINPUT (beyond the end of the file, or it cannot be read), MSI_ENOMEM
+ */
+int msi_uv_bytes_get(msi_uv_bytes *b, int64_t at, int64_t n, const unsigned char **bytes);
+
+void msi_uv_bytes_close(msi_uv_bytes *b);
+
+/* A column of a table, or a parameter of random groups. The value of a number is stored * scale + zero. */
+typedef struct msi_uv_column {
+    char name[24];
+    char kind;      /* the letter of TFORM; 0: missing or not valid */
+    int64_t repeat; /* values in a row */
+    int64_t offset; /* bytes from the begin of the row */
+    double scale, zero;
+} msi_uv_column;
+
+/* An axis of an array of visibilities: CTYPEn, CRVALn, CDELTn, CRPIXn, and MAXISn. */
+typedef struct msi_uv_axis {
+    char name[16];
+    double value, step, pixel;
+    int64_t n;
+} msi_uv_axis;
+
+/* A header and the extent of its data. */
+typedef struct msi_uv_header {
+    char *card; /* [n_card][80] owned */
+    int64_t n_card;
+    char extension[16], name[24]; /* XTENSION, EXTNAME; "" if missing */
+    int bitpix, n_axis, is_groups;
+    int64_t length[MSI_UV_MOST_AXES]; /* NAXISn */
+    msi_uv_axis axis[MSI_UV_MOST_AXES];
+    int64_t n_parameter, n_group;    /* PCOUNT, GCOUNT */
+    int64_t n_column;                /* TFIELDS */
+    msi_uv_column *column;           /* [n_described] TTYPEn, TFORMn .. of tables; PTYPEn .. of groups; owned */
+    int n_described;                 /* at least n_column, unless that is too large */
+    int64_t begin, bytes, row_bytes; /* range of the data; size of one group or row */
+} msi_uv_header;
+
+/* Results of msi_uv_header_read. */
+typedef enum msi_uv_found { MSI_UV_END, MSI_UV_HEADER, MSI_UV_NO_HEADER } msi_uv_found;
+
+/*
+ * msi_uv_header_read - read the header at a byte of the file.
+ * Returned: *h  freed by msi_uv_header_free whatever this returns; *found  MSI_UV_END at the end of the file,
+ *           MSI_UV_NO_HEADER if there is none, or one without an end. bytes is -1 if the header is not valid.
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM
+ */
+int msi_uv_header_read(msi_uv_bytes *b, int64_t at, msi_uv_header *h, msi_uv_found *found);
+
+void msi_uv_header_free(msi_uv_header *h);
+
+/* msi_uv_header_text - copy the text of a keyword. Returns: 1; 0, and "", if it is missing. */
+int msi_uv_header_text(const msi_uv_header *h, const char *key, char *to, int64_t size);
+
+/* msi_uv_header_number - return the number of a keyword, or `missing`. A text such as 'J2000' has the number of
+ * its digits. */
+double msi_uv_header_number(const msi_uv_header *h, const char *key, double missing);
+
+/* msi_uv_header_has - return 1 if there is such a keyword with a value, which may be blank. */
+int msi_uv_header_has(const msi_uv_header *h, const char *key);
+
+/* msi_uv_header_column - return the index of a column, or -1. Case and trailing blanks do not matter. */
+int msi_uv_header_column(const msi_uv_header *h, const char *name);
+
+/* msi_uv_in_whole_blocks - return the number of bytes with the padding of their last block. */
+static inline int64_t msi_uv_in_whole_blocks(int64_t bytes)
+{
+    return (bytes + MSI_UV_BLOCK_BYTES - 1) / MSI_UV_BLOCK_BYTES * MSI_UV_BLOCK_BYTES;
+}
+
+/* msi_uv_value_bytes - return the bytes of a value of a kind: 0 for kinds that are not numbers of whole bytes. */
+int msi_uv_value_bytes(char kind);
+
+/* msi_uv_value - return a stored number, without scale and zero. Given: p  its first byte */
+double msi_uv_value(char kind, const unsigned char *p);
+
+/*
+ * msi_uv_table_numbers - read numbers of a column in one row of a table.
+ * Given:    row from 0; column  index, -1: `missing` is returned for all
+ * Returned: to [n]  `missing` beyond the values that the row has, and if the column has no numbers
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM
+ */
+int msi_uv_table_numbers(msi_uv_bytes *b, const msi_uv_header *h, int column, int64_t row, int64_t n, double missing,
+                         double *to);
+
+/* msi_uv_table_text - read a text of a column in one row, without trailing blanks; "" if the column has no text. */
+int msi_uv_table_text(msi_uv_bytes *b, const msi_uv_header *h, int column, int64_t row, char *to, int64_t size);
 
 /* The parameters of a group, or columns of a row. */
 typedef enum msi_uv_parameter {
