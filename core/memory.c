@@ -357,3 +357,30 @@ uint64_t msi_hash(uint64_t hash, const void *data, int64_t n)
     }
     return hash ^ hash >> 29;
 }
+
+int msi_transfer(msi_cursor *c, void *value, int64_t bytes)
+{
+    const int64_t padded = (bytes + 7) / 8 * 8;
+    if (c->from) {
+        if (bytes < 0 || padded > c->n - c->at) return 0;
+        if (bytes > 0) memcpy(value, c->from + c->at, (size_t)bytes);
+    } else if (c->to && bytes > 0) {
+        memcpy(c->to + c->at, value, (size_t)bytes);
+    }
+    c->at += padded;
+    return 1;
+}
+
+int msi_transfer_array(msi_cursor *c, void *array, int64_t n, size_t size, int *is_whole)
+{
+    void *values;
+    *is_whole = 0;
+    if (c->from) {
+        if (n < 0 || n > (c->n - c->at) / (int64_t)size) return MSI_OK;
+        MSI_TRY(msi_alloc(&values, n > 0 ? n : 1, size, "metadata of the sets"));
+        memcpy(array, &values, sizeof values);
+    }
+    memcpy(&values, array, sizeof values);
+    *is_whole = msi_transfer(c, values, n * (int64_t)size);
+    return MSI_OK;
+}

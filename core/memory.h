@@ -95,6 +95,27 @@ int64_t msi_memory_in_use(void);
  */
 uint64_t msi_hash(uint64_t hash, const void *data, int64_t n);
 
+/* ---- Packing of structures into bytes and unpacking, by one function for both, so that both have the same order ---- */
+
+/* The position of packing or unpacking. Each value takes a multiple of 8 bytes. */
+typedef struct msi_cursor {
+    char *to;         /* packing; NULL: only count the bytes */
+    const char *from; /* unpacking: not NULL, aligned for any array */
+    int64_t at, n;
+} msi_cursor;
+
+/* msi_transfer - pack or unpack the next bytes. Returns 1; 0 if there are not enough bytes. */
+int msi_transfer(msi_cursor *c, void *value, int64_t bytes);
+
+/*
+ * msi_transfer_array - pack or unpack an array of n elements. Unpacking allocates it after checking that its bytes
+ * are there.
+ * Given and returned: array  address of the pointer to it; freed by msi_free
+ * Returned: *is_whole  0 if there are not enough bytes
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_transfer_array(msi_cursor *c, void *array, int64_t n, size_t size, int *is_whole);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,33 +8,6 @@
 #include "core/status.h"
 #include "io/ms/ms_block.h"
 
-int msi_ms_transfer(msi_ms_cursor *c, void *value, int64_t bytes)
-{
-    const int64_t padded = (bytes + 7) / 8 * 8;
-    if (c->from) {
-        if (bytes < 0 || padded > c->n - c->at) return 0;
-        if (bytes > 0) memcpy(value, c->from + c->at, (size_t)bytes);
-    } else if (c->to && bytes > 0) {
-        memcpy(c->to + c->at, value, (size_t)bytes);
-    }
-    c->at += padded;
-    return 1;
-}
-
-int msi_ms_transfer_array(msi_ms_cursor *c, void *array, int64_t n, size_t size, int *is_whole)
-{
-    void *values;
-    *is_whole = 0;
-    if (c->from) {
-        if (n < 0 || n > (c->n - c->at) / (int64_t)size) return MSI_OK;
-        MSI_TRY(msi_alloc(&values, n > 0 ? n : 1, size, "metadata of the sets"));
-        memcpy(array, &values, sizeof values);
-    }
-    memcpy(&values, array, sizeof values);
-    *is_whole = msi_ms_transfer(c, values, n * (int64_t)size);
-    return MSI_OK;
-}
-
 /*
  * The bytes are a reader_head, and for each set a reader_head, its fields, its setups with the channels of each, the
  * frames of its windows and the positions of its antennas, all in multiples of 8 bytes. One function transfers them in
@@ -63,21 +36,21 @@ static void end_text(char *text, size_t size)
 
 /* ---- Both directions ---- */
 
-static int pass_setup(msi_ms_cursor *c, msi_ms_setup *s, int *is_whole)
+static int pass_setup(msi_cursor *c, msi_ms_setup *s, int *is_whole)
 {
     msi_ms_setup fixed = *s;
     fixed.chan_index = NULL;
     fixed.freq_hz = fixed.width_hz = fixed.inverse_lambda2 = NULL;
-    *is_whole = msi_ms_transfer(c, &fixed, sizeof fixed);
+    *is_whole = msi_transfer(c, &fixed, sizeof fixed);
     if (c->from) {
         *s = fixed;
         s->chan_index = NULL;
         s->freq_hz = s->width_hz = s->inverse_lambda2 = NULL;
     }
     if (!*is_whole || s->n_chan == 0) return MSI_OK;
-    MSI_TRY(msi_ms_transfer_array(c, &s->chan_index, s->n_chan, sizeof *s->chan_index, is_whole));
-    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &s->freq_hz, s->n_chan, sizeof *s->freq_hz, is_whole));
-    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &s->width_hz, s->n_chan, sizeof *s->width_hz, is_whole));
+    MSI_TRY(msi_transfer_array(c, &s->chan_index, s->n_chan, sizeof *s->chan_index, is_whole));
+    if (*is_whole) MSI_TRY(msi_transfer_array(c, &s->freq_hz, s->n_chan, sizeof *s->freq_hz, is_whole));
+    if (*is_whole) MSI_TRY(msi_transfer_array(c, &s->width_hz, s->n_chan, sizeof *s->width_hz, is_whole));
     if (!c->from || !*is_whole) return MSI_OK;
     MSI_TRY(msi_alloc(&s->inverse_lambda2, s->n_chan, sizeof *s->inverse_lambda2, "channels"));
     for (int32_t i = 0; i < s->n_chan; i++) s->inverse_lambda2[i] = pow(s->freq_hz[i] / MSI_SPEED_OF_LIGHT, 2);
@@ -85,7 +58,7 @@ static int pass_setup(msi_ms_cursor *c, msi_ms_setup *s, int *is_whole)
 }
 
 /* The channels of windows are not packed, since the setups have them. */
-static int pass_windows(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_whole)
+static int pass_windows(msi_cursor *c, msi_ms_set *set, int64_t n, int *is_whole)
 {
     if (c->from) {
         *is_whole = n >= 0 && n <= (c->n - c->at) / (int64_t)sizeof set->window->frame;
@@ -94,38 +67,30 @@ static int pass_windows(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_wh
         set->n_window = (int)n;
     }
     for (int i = 0; i < set->n_window && *is_whole; i++) {
-        *is_whole = msi_ms_transfer(c, set->window[i].frame, sizeof set->window[i].frame);
+        *is_whole = msi_transfer(c, set->window[i].frame, sizeof set->window[i].frame);
         if (c->from) set->window[i].frame[sizeof set->window[i].frame - 1] = 0;
     }
     return MSI_OK;
 }
 
-int msi_ms_transfer_names(msi_ms_cursor *c, msi_ms_name **names, int64_t n, int *is_whole)
-{
-    MSI_TRY(msi_ms_transfer_array(c, names, n, sizeof **names, is_whole));
-    for (int64_t i = 0; *is_whole && c->from && i < n; i++) end_text((*names)[i].text, sizeof(*names)[i].text);
-    return MSI_OK;
-}
-
-static int pass_antennas(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_whole)
+static int pass_antennas(msi_cursor *c, msi_ms_set *set, int64_t n, int *is_whole)
 {
     *is_whole = n >= 0 && n <= INT32_MAX;
+    if (*is_whole) MSI_TRY(msi_transfer_array(c, &set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, is_whole));
     if (*is_whole)
-        MSI_TRY(msi_ms_transfer_array(c, &set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, is_whole));
-    if (*is_whole)
-        MSI_TRY(msi_ms_transfer_array(c, &set->antenna_diameter_m, n, sizeof *set->antenna_diameter_m, is_whole));
+        MSI_TRY(msi_transfer_array(c, &set->antenna_diameter_m, n, sizeof *set->antenna_diameter_m, is_whole));
     if (*is_whole) set->n_antenna = n;
     if (*is_whole) MSI_TRY(msi_ms_transfer_names(c, &set->antenna_name, n, is_whole));
     return *is_whole && c->from ? msi_ms_set_sort_dishes(set) : MSI_OK;
 }
 
-static int pass_doppler(msi_ms_cursor *c, msi_ms_set *set, int64_t n_minute, int64_t n_doppler, int *is_whole)
+static int pass_doppler(msi_cursor *c, msi_ms_set *set, int64_t n_minute, int64_t n_doppler, int *is_whole)
 {
     *is_whole = n_minute >= 0 && n_minute <= INT32_MAX && n_doppler >= 0 && n_doppler <= set->n_field;
     if (*is_whole && n_doppler > 0) {
-        MSI_TRY(msi_ms_transfer_array(c, &set->minute, n_minute, sizeof *set->minute, is_whole));
+        MSI_TRY(msi_transfer_array(c, &set->minute, n_minute, sizeof *set->minute, is_whole));
         if (*is_whole)
-            MSI_TRY(msi_ms_transfer_array(c, &set->doppler, n_doppler * n_minute * 2, sizeof *set->doppler, is_whole));
+            MSI_TRY(msi_transfer_array(c, &set->doppler, n_doppler * n_minute * 2, sizeof *set->doppler, is_whole));
     }
     if (*is_whole && c->from) {
         set->n_minute = n_doppler > 0 ? n_minute : 0;
@@ -134,7 +99,7 @@ static int pass_doppler(msi_ms_cursor *c, msi_ms_set *set, int64_t n_minute, int
     return MSI_OK;
 }
 
-static int pass_stations(msi_ms_cursor *c, msi_ms_set *set, const set_head *h, int *is_whole)
+static int pass_stations(msi_cursor *c, msi_ms_set *set, const set_head *h, int *is_whole)
 {
     msi_ms_stations *s = &set->stations;
     if (c->from) {
@@ -142,9 +107,9 @@ static int pass_stations(msi_ms_cursor *c, msi_ms_set *set, const set_head *h, i
         memcpy(s->applied_rad, h->applied_rad, sizeof s->applied_rad);
     }
     if (h->n_dipole_field == 0) return MSI_OK;
-    MSI_TRY(msi_ms_transfer_array(c, &s->field, h->n_dipole_field, sizeof *s->field, is_whole));
-    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &s->element, h->n_element, sizeof *s->element, is_whole));
-    if (*is_whole && h->n_beam_dir) MSI_TRY(msi_ms_transfer_array(c, &s->dir, h->n_beam_dir, sizeof *s->dir, is_whole));
+    MSI_TRY(msi_transfer_array(c, &s->field, h->n_dipole_field, sizeof *s->field, is_whole));
+    if (*is_whole) MSI_TRY(msi_transfer_array(c, &s->element, h->n_element, sizeof *s->element, is_whole));
+    if (*is_whole && h->n_beam_dir) MSI_TRY(msi_transfer_array(c, &s->dir, h->n_beam_dir, sizeof *s->dir, is_whole));
     if (!*is_whole || !c->from) return MSI_OK;
     s->n_field = h->n_dipole_field;
     s->n_element = h->n_element;
@@ -153,7 +118,7 @@ static int pass_stations(msi_ms_cursor *c, msi_ms_set *set, const set_head *h, i
     return MSI_OK;
 }
 
-static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
+static int pass_set(msi_cursor *c, msi_ms_set *set, int *is_whole)
 {
     set_head h = {.n_setup = set->n_setup,
                   .n_field = set->n_field,
@@ -178,7 +143,7 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
     memcpy(h.place, set->place, sizeof h.place);
     memcpy(h.telescope, set->telescope, sizeof h.telescope);
     memcpy(h.delay, set->delay, sizeof h.delay);
-    *is_whole = msi_ms_transfer(c, &h, sizeof h);
+    *is_whole = msi_transfer(c, &h, sizeof h);
     if (c->from) {
         if (!*is_whole || h.n_setup < 0 || h.n_setup > (c->n - c->at) / (int64_t)sizeof *set->setup || h.n_field < 0 ||
             h.n_field > INT32_MAX) {
@@ -202,22 +167,22 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
         MSI_TRY(msi_alloc(&set->setup, h.n_setup > 0 ? h.n_setup : 1, sizeof *set->setup, "data descriptions"));
         set->n_setup = (int)h.n_setup;
     }
-    MSI_TRY(msi_ms_transfer_array(c, &set->field, h.n_field, sizeof *set->field, is_whole));
+    MSI_TRY(msi_transfer_array(c, &set->field, h.n_field, sizeof *set->field, is_whole));
     if (*is_whole) set->n_field = (int)h.n_field;
     for (int i = 0; i < set->n_setup && *is_whole; i++) MSI_TRY(pass_setup(c, &set->setup[i], is_whole));
     if (*is_whole) MSI_TRY(pass_windows(c, set, h.n_window, is_whole));
     if (*is_whole) MSI_TRY(pass_antennas(c, set, h.n_antenna, is_whole));
     if (*is_whole) MSI_TRY(pass_doppler(c, set, h.n_minute, h.n_doppler, is_whole));
     if (*is_whole) MSI_TRY(pass_stations(c, set, &h, is_whole));
-    if (*is_whole && h.n_notes > 0) MSI_TRY(msi_ms_transfer_array(c, &set->notes, h.n_notes, 1, is_whole));
+    if (*is_whole && h.n_notes > 0) MSI_TRY(msi_transfer_array(c, &set->notes, h.n_notes, 1, is_whole));
     if (*is_whole) set->n_notes = h.n_notes;
     return MSI_OK;
 }
 
-static int pass_reader(msi_ms_cursor *c, msi_ms_reader *r, int *is_whole)
+static int pass_reader(msi_cursor *c, msi_ms_reader *r, int *is_whole)
 {
     reader_head h = {.n_set = r->n_set, .n_time = r->n_time, .observation = r->observation};
-    *is_whole = msi_ms_transfer(c, &h, sizeof h) && h.n_set == r->n_set;
+    *is_whole = msi_transfer(c, &h, sizeof h) && h.n_set == r->n_set;
     if (c->from) {
         r->n_time = h.n_time;
         r->observation = h.observation;
@@ -232,13 +197,13 @@ static int pass_reader(msi_ms_cursor *c, msi_ms_reader *r, int *is_whole)
 int msi_ms_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
 {
     msi_ms_reader same = *r; /* not changed */
-    msi_ms_cursor c = {0};
+    msi_cursor c = {0};
     int is_whole;
     *out = NULL;
     MSI_TRY(pass_reader(&c, &same, &is_whole));
     MSI_TRY(msi_alloc(out, c.at, 1, "metadata of the sets"));
     *n = c.at;
-    c = (msi_ms_cursor){.to = *out};
+    c = (msi_cursor){.to = *out};
     return pass_reader(&c, &same, &is_whole);
 }
 
@@ -325,7 +290,7 @@ static int check_reader(msi_ms_reader *r)
 int msi_ms_unpack_metadata(msi_ms_reader **out, const char *const *paths, int n_path, const char *bytes, int64_t n)
 {
     msi_ms_reader *r;
-    msi_ms_cursor c = {.from = bytes, .n = n};
+    msi_cursor c = {.from = bytes, .n = n};
     int is_whole = 0;
     *out = NULL;
     MSI_TRY(msi_ms_reader_make(&r, paths, n_path));

@@ -13,7 +13,6 @@
 #include "core/status.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_metadata.h"
-#include "io/ms/ms_pack.h"
 
 /* Times are appended in the order of the rows. The list is sorted, and repeated times are removed, before it would
  * grow. */
@@ -111,16 +110,15 @@ static void part_of_rows(const msi_ms_set *set, const msi_ms_partners *p, int64_
 }
 
 /* Pack or unpack the results of a process. */
-static int transfer_found(msi_ms_cursor *c, msi_ms_found *f, int *is_whole)
+static int transfer_found(msi_cursor *c, msi_ms_found *f, int *is_whole)
 {
     int64_t head[] = {f->all.n, f->selected.n, f->n_run, f->n_setup};
-    *is_whole = msi_ms_transfer(c, head, sizeof head);
-    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &f->all.time_s, head[0], sizeof *f->all.time_s, is_whole));
-    if (*is_whole)
-        MSI_TRY(msi_ms_transfer_array(c, &f->selected.time_s, head[1], sizeof *f->selected.time_s, is_whole));
-    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &f->run, head[2], sizeof *f->run, is_whole));
-    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &f->is_used, head[3], sizeof *f->is_used, is_whole));
-    if (*is_whole) *is_whole = msi_ms_transfer(c, &f->row_times, sizeof f->row_times);
+    *is_whole = msi_transfer(c, head, sizeof head);
+    if (*is_whole) MSI_TRY(msi_transfer_array(c, &f->all.time_s, head[0], sizeof *f->all.time_s, is_whole));
+    if (*is_whole) MSI_TRY(msi_transfer_array(c, &f->selected.time_s, head[1], sizeof *f->selected.time_s, is_whole));
+    if (*is_whole) MSI_TRY(msi_transfer_array(c, &f->run, head[2], sizeof *f->run, is_whole));
+    if (*is_whole) MSI_TRY(msi_transfer_array(c, &f->is_used, head[3], sizeof *f->is_used, is_whole));
+    if (*is_whole) *is_whole = msi_transfer(c, &f->row_times, sizeof f->row_times);
     if (*is_whole && c->from) {
         f->all.n = head[0];
         f->selected.n = head[1];
@@ -153,7 +151,7 @@ static int append(msi_ms_found *sum, const msi_ms_found *f, const msi_ms_set *se
 static int append_bytes(msi_ms_found *sum, const char *bytes, int64_t n, const msi_ms_set *set)
 {
     msi_ms_found f = {0};
-    msi_ms_cursor c = {.from = bytes, .n = n};
+    msi_cursor c = {.from = bytes, .n = n};
     int is_whole, is_sound = 0;
     int status = transfer_found(&c, &f, &is_whole);
     if (status == MSI_OK && is_whole) status = append(sum, &f, set, &is_sound);
@@ -169,11 +167,11 @@ static int exchange(msi_ms_found *f, const msi_ms_partners *p, const char **all,
 {
     char *bytes;
     int is_whole;
-    msi_ms_cursor c = {0};
+    msi_cursor c = {0};
     MSI_TRY(transfer_found(&c, f, &is_whole));
     MSI_TRY(msi_alloc(&bytes, c.at, 1, "what a part of a set holds"));
     const int64_t n = c.at;
-    c = (msi_ms_cursor){.to = bytes};
+    c = (msi_cursor){.to = bytes};
     int status = transfer_found(&c, f, &is_whole);
     if (status == MSI_OK) status = p->exchange(p->of, bytes, n, all, n_all);
     msi_free(bytes);

@@ -8,7 +8,6 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
-#include "io/ms/ms_pack.h"
 #include "io/ms/ms_subtables.h"
 #include "io/ms/ms_uv.h"
 
@@ -46,26 +45,26 @@ static void copy_store_text(char *to, size_t size, const char *from)
     snprintf(to, size, "%.*s", (int)size - 1, from);
 }
 
-static int pass_store_window(msi_ms_cursor *c, msi_ms_window *w, int *is_whole)
+static int pass_store_window(msi_cursor *c, msi_ms_window *w, int *is_whole)
 {
     about_window a = {.n_chan = w->n_chan};
     copy_store_text(a.frame, sizeof a.frame, w->frame);
-    *is_whole = msi_ms_transfer(c, &a, sizeof a);
+    *is_whole = msi_transfer(c, &a, sizeof a);
     if (c->from) {
         *is_whole = *is_whole && a.n_chan >= 0 && a.n_chan <= INT32_MAX;
         copy_store_text(w->frame, sizeof w->frame, a.frame);
     }
-    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &w->freq_hz, a.n_chan, sizeof *w->freq_hz, is_whole));
-    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &w->width_hz, a.n_chan, sizeof *w->width_hz, is_whole));
+    if (*is_whole) MSI_TRY(msi_transfer_array(c, &w->freq_hz, a.n_chan, sizeof *w->freq_hz, is_whole));
+    if (*is_whole) MSI_TRY(msi_transfer_array(c, &w->width_hz, a.n_chan, sizeof *w->width_hz, is_whole));
     if (*is_whole) w->n_chan = (int32_t)a.n_chan;
     return MSI_OK;
 }
 
-static int pass_store_setup(msi_ms_cursor *c, msi_ms_setup *s)
+static int pass_store_setup(msi_cursor *c, msi_ms_setup *s)
 {
     about_setup a = {.spw_id = s->spw_id, .n_corr = s->n_corr};
     for (int i = 0; i < s->n_corr; i++) a.corr[i] = (int32_t)s->corr[i];
-    if (!msi_ms_transfer(c, &a, sizeof a)) return 0;
+    if (!msi_transfer(c, &a, sizeof a)) return 0;
     if (!c->from) return 1;
     if (a.n_corr < 1 || a.n_corr > MSI_MAX_CORR) return 0;
     s->spw_id = a.spw_id;
@@ -77,7 +76,7 @@ static int pass_store_setup(msi_ms_cursor *c, msi_ms_setup *s)
     return 1;
 }
 
-static int pass_store_field(msi_ms_cursor *c, msi_ms_field *f, double *rest_hz)
+static int pass_store_field(msi_cursor *c, msi_ms_field *f, double *rest_hz)
 {
     about_field a = {.ra_rad = f->ra_rad,
                      .dec_rad = f->dec_rad,
@@ -86,7 +85,7 @@ static int pass_store_field(msi_ms_cursor *c, msi_ms_field *f, double *rest_hz)
                      .motion = (int32_t)f->motion};
     copy_store_text(a.frame, sizeof a.frame, f->frame);
     copy_store_text(a.name, sizeof a.name, f->name);
-    if (!msi_ms_transfer(c, &a, sizeof a)) return 0;
+    if (!msi_transfer(c, &a, sizeof a)) return 0;
     if (!c->from) return 1;
     if (a.motion > MSI_MS_PLANET) return 0;
     *f = (msi_ms_field){.ra_rad = a.ra_rad, .dec_rad = a.dec_rad, .source_id = a.source_id};
@@ -98,7 +97,7 @@ static int pass_store_field(msi_ms_cursor *c, msi_ms_field *f, double *rest_hz)
 }
 
 /* Copy the counts of the head, and allocate the arrays that they count. Each element takes some bytes of the file. */
-static int unpack_store_head(const msi_ms_cursor *c, const about_head *h, msi_ms_set *set, int *is_whole)
+static int unpack_store_head(const msi_cursor *c, const about_head *h, msi_ms_set *set, int *is_whole)
 {
     const int64_t counts[] = {h->n_window, h->n_setup, h->n_field, h->n_antenna};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -120,30 +119,29 @@ static int unpack_store_head(const msi_ms_cursor *c, const about_head *h, msi_ms
     return MSI_OK;
 }
 
-static int pass_store_metadata(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
+static int pass_store_metadata(msi_cursor *c, msi_ms_set *set, int *is_whole)
 {
     about_head h = {set->n_window, set->n_setup, set->n_field, set->n_antenna, set->n_table_row, "", "", "", ""};
     copy_store_text(h.data_column, sizeof h.data_column, set->data_column);
     copy_store_text(h.telescope, sizeof h.telescope, set->store->telescope);
     copy_store_text(h.observer, sizeof h.observer, set->store->observer);
     copy_store_text(h.time_scale, sizeof h.time_scale, set->store->time_scale);
-    *is_whole = msi_ms_transfer(c, &h, sizeof h);
+    *is_whole = msi_transfer(c, &h, sizeof h);
     if (c->from) MSI_TRY(unpack_store_head(c, &h, set, is_whole));
     for (int i = 0; i < set->n_window && *is_whole; i++) MSI_TRY(pass_store_window(c, &set->window[i], is_whole));
     for (int i = 0; i < set->n_setup && *is_whole; i++) *is_whole = pass_store_setup(c, &set->setup[i]);
     for (int i = 0; i < set->n_field && *is_whole; i++)
         *is_whole = pass_store_field(c, &set->field[i], &set->store->rest_hz[i]);
-    if (*is_whole)
-        MSI_TRY(msi_ms_transfer_array(c, &set->antenna_itrf_m, 3 * set->n_antenna, sizeof(double), is_whole));
+    if (*is_whole) MSI_TRY(msi_transfer_array(c, &set->antenna_itrf_m, 3 * set->n_antenna, sizeof(double), is_whole));
     if (!*is_whole) return MSI_OK;
     /* Stores of earlier versions end here. */
     if (c->from && c->at == c->n) {
         MSI_TRY(msi_alloc(&set->antenna_name, set->n_antenna, sizeof *set->antenna_name, "names of antennas"));
         return msi_alloc(&set->antenna_diameter_m, set->n_antenna, sizeof(double), "diameters of antennas");
     }
-    MSI_TRY(msi_ms_transfer_array(c, &set->antenna_diameter_m, set->n_antenna, sizeof(double), is_whole));
-    if (*is_whole) *is_whole = msi_ms_transfer(c, &set->has_delay, sizeof set->has_delay);
-    if (*is_whole) *is_whole = msi_ms_transfer(c, set->delay, sizeof set->delay);
+    MSI_TRY(msi_transfer_array(c, &set->antenna_diameter_m, set->n_antenna, sizeof(double), is_whole));
+    if (*is_whole) *is_whole = msi_transfer(c, &set->has_delay, sizeof set->has_delay);
+    if (*is_whole) *is_whole = msi_transfer(c, set->delay, sizeof set->delay);
     if (!*is_whole) return MSI_OK;
     if (c->from && c->at == c->n)
         return msi_alloc(&set->antenna_name, set->n_antenna, sizeof *set->antenna_name, "names of antennas");
@@ -172,7 +170,7 @@ int msi_ms_store_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
 {
     msi_ms_set *set = &r->set[0], chosen = *set;
     struct msi_ms_store store = {0};
-    msi_ms_cursor c = {0};
+    msi_cursor c = {0};
     int is_whole = 1, status;
     *out = NULL;
     chosen.window = NULL;
@@ -189,7 +187,7 @@ int msi_ms_store_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
     if (!status) status = msi_alloc(out, c.at, 1, "what a store keeps of its set");
     if (status) goto out;
     *n = c.at;
-    c = (msi_ms_cursor){.to = *out};
+    c = (msi_cursor){.to = *out};
     status = pass_store_metadata(&c, &chosen, &is_whole);
 out:
     msi_free(store.rest_hz);
@@ -238,7 +236,7 @@ static int check_store_selection(const msi_ms_set *set, const msi_ms_selection *
 int msi_ms_store_describe(msi_ms_set *set, const msi_ms_selection *selection)
 {
     const msi_msv_header *h = set->store->file->header;
-    msi_ms_cursor c = {.from = set->store->file->about, .n = h->about_bytes};
+    msi_cursor c = {.from = set->store->file->about, .n = h->about_bytes};
     int is_whole = 0;
     MSI_TRY(pass_store_metadata(&c, set, &is_whole));
     if (!is_whole || !store_ids_are_valid(set))

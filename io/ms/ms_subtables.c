@@ -531,3 +531,10 @@ int msi_ms_subtables_observe(msi_ms_set *set, msi_observation *o)
     ccc_free(text);
     return MSI_OK;
 }
+
+int msi_ms_transfer_names(msi_cursor *c, msi_ms_name **names, int64_t n, int *is_whole)
+{
+    MSI_TRY(msi_transfer_array(c, names, n, sizeof **names, is_whole));
+    for (int64_t i = 0; *is_whole && c->from && i < n; i++) (*names)[i].text[sizeof(*names)[i].text - 1] = 0;
+    return MSI_OK;
+}

@@ -3,6 +3,7 @@
 #ifndef MSI_MS_SUBTABLES_H
 #define MSI_MS_SUBTABLES_H
 
+#include "core/memory.h"
 #include "io/ms/ms_metadata.h"
 
 /* A column of values in a unit. */
@@ -57,5 +58,8 @@ int msi_ms_subtables_rest_frequencies(const msi_ms_set *set, const msi_ms_field 
 /* msi_ms_subtables_observe - fill the part of an observation that msi_ms_set_observe reads from subtables. Returns: 0,
  * MSI_EINPUT, MSI_ENOMEM */
 int msi_ms_subtables_observe(msi_ms_set *set, msi_observation *observation);
+
+/* msi_ms_transfer_names - the same for names of antennas, which end within their texts. */
+int msi_ms_transfer_names(msi_cursor *c, msi_ms_name **names, int64_t n, int *is_whole);
 
 #endif
