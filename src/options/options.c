@@ -24,7 +24,7 @@
 #include "core/memory.h"
 #include "core/log.h"
 #include "core/status.h"
-#include "io/ms/ms_members.h"
+#include "io/ms/ms_paths.h"
 #include "src/facets/aterm_config.h"
 #include "src/options/cpu_count.h"
 #include "src/options/gridder_choice.h"

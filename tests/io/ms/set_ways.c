@@ -17,7 +17,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
-#include "io/ms/ms_members.h"
+#include "io/ms/ms_paths.h"
 #include "io/ms/reader_pool.h"
 
 enum { HANG_S = 120, MOST_FILE = 400 };
