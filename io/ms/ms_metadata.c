@@ -13,7 +13,6 @@
 #include "io/ms/ms_column.h"
 #include "io/ms/ms_store.h"
 #include "io/ms/ms_subtables.h"
-#include "io/ms/ms_uv.h"
 
 /* ---- Opening ---- */
 

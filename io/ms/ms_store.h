@@ -34,4 +34,16 @@ int msi_ms_store_describe(msi_ms_set *set, const msi_ms_selection *selection);
  * first row, or -1. */
 void msi_ms_store_observe(const msi_ms_set *set, int field_id, msi_observation *observation);
 
+/* UVFITS and FITS-IDI files as sets of the reader: they have the metadata that the subtables of a set have. */
+
+/* msi_ms_uv_open - open the file at a set's path. Returns: 0, MSI_EINPUT, MSI_ENOMEM, MSI_EINTERRUPTED. */
+int msi_ms_uv_open(msi_ms_set *set);
+
+/* msi_ms_uv_describe - implement msi_ms_set_describe for such a file. Returns: 0, MSI_ENOMEM, MSI_EINPUT (also if the
+ * selection needs a set's tables or columns). */
+int msi_ms_uv_describe(msi_ms_set *set, const msi_ms_selection *selection);
+
+/* msi_ms_uv_observe - fill the part of an observation that msi_ms_set_observe reads from subtables. */
+void msi_ms_uv_observe(const msi_ms_set *set, msi_observation *o);
+
 #endif
