@@ -23,6 +23,8 @@
 
 typedef struct set_process set_process;
 
+static void set_process_free(set_process *b);
+
 enum {
     SLOTS = 3,
     LARGEST_ROW = 4 << 20,

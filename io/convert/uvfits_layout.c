@@ -656,7 +656,6 @@ static int write_sources(table *t)
  * write. */
 int msi_uvfits_tables_make(const msi_uvfits_layout *l, const char *name, void **bytes, int64_t *n)
 {
-    enum { BLOCK = 2880 };
     table t = {.l = l};
     char text[FLEN_STATUS];
     size_t size = 0;

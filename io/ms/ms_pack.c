@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
+#include "io/ms/ms_subtables.h"
 
 /*
  * The bytes are a reader_head, and for each set a reader_head, its fields, its setups with the channels of each, the

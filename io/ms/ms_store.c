@@ -167,6 +167,13 @@ static int select_store_windows(const msi_ms_set *from, msi_ms_set *to)
     return MSI_OK;
 }
 
+/* ms_uv_rest_frequency - return the first rest frequency of a field, 0 if it is unknown. */
+static double ms_uv_rest_frequency(const msi_ms_set *set, int field)
+{
+    const msi_uv_source *s = &set->uv->source[field];
+    return s->n_line ? s->line_hz[0] : 0;
+}
+
 int msi_ms_store_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
 {
     msi_ms_set *set = &r->set[0], chosen = *set;
@@ -353,13 +360,6 @@ int msi_ms_uv_describe(msi_ms_set *set, const msi_ms_selection *selection)
     MSI_TRY(msi_alloc(&set->notes, set->n_notes, 1, "notes"));
     memcpy(set->notes, uv->notes, (size_t)set->n_notes);
     return MSI_OK;
-}
-
-/* ms_uv_rest_frequency - return the first rest frequency of a field, 0 if it is unknown. */
-static double ms_uv_rest_frequency(const msi_ms_set *set, int field)
-{
-    const msi_uv_source *s = &set->uv->source[field];
-    return s->n_line ? s->line_hz[0] : 0;
 }
 
 void msi_ms_uv_observe(const msi_ms_set *set, msi_observation *o)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Visibility stores as sets of the reader: the metadata that they have of the set of which they were made. */
+/* Files as sets of the reader: visibility stores, which have the metadata of the set of which they were made, and UVFITS
+ * and FITS-IDI files. */
 #ifndef MSI_MS_STORE_H
 #define MSI_MS_STORE_H
 
@@ -34,7 +35,7 @@ int msi_ms_store_describe(msi_ms_set *set, const msi_ms_selection *selection);
  * first row, or -1. */
 void msi_ms_store_observe(const msi_ms_set *set, int field_id, msi_observation *observation);
 
-/* UVFITS and FITS-IDI files as sets of the reader: they have the metadata that the subtables of a set have. */
+/* ---- UVFITS and FITS-IDI files: they have the metadata that the subtables of a set have ---- */
 
 /* msi_ms_uv_open - open the file at a set's path. Returns: 0, MSI_EINPUT, MSI_ENOMEM, MSI_EINTERRUPTED. */
 int msi_ms_uv_open(msi_ms_set *set);
