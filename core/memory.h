@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Host memory: checked, aligned allocation that counts against the user's limit; and a hash of bytes. */
+/* Host memory: checked, aligned allocation that counts against the limit of the user. Also a hash of bytes, structures as
+ * bytes, and text files read into memory. */
 #ifndef MSI_MEMORY_H
 #define MSI_MEMORY_H
 
@@ -95,7 +96,9 @@ int64_t msi_memory_in_use(void);
  */
 uint64_t msi_hash(uint64_t hash, const void *data, int64_t n);
 
-/* ---- Packing of structures into bytes and unpacking, by one function for both, so that both have the same order ---- */
+/* ---- Structures as bytes ----
+ *
+ * One function packs and unpacks, so that both have the same order. */
 
 /* The position of packing or unpacking. Each value takes a multiple of 8 bytes. */
 typedef struct msi_cursor {
@@ -115,6 +118,16 @@ int msi_transfer(msi_cursor *c, void *value, int64_t bytes);
  * Returns:  0, MSI_ENOMEM
  */
 int msi_transfer_array(msi_cursor *c, void *array, int64_t n, size_t size, int *is_whole);
+
+/* ---- Small text files of the user, read whole ---- */
+
+/*
+ * msi_text_file_read - read a file of at most MSI_TEXT_FILE_MOST bytes into memory; it may also be a pipe.
+ * Given:    what  for messages, such as "a region file"
+ * Returned: *text [*n + 1]  with a zero at its end; the file may contain zeros too. Owned, msi_free; NULL on failure
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM
+ */
+int msi_text_file_read(char **text, int64_t *n, const char *path, const char *what);
 
 #ifdef __cplusplus
 }

@@ -19,7 +19,6 @@
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
-#include "core/text_file.h"
 #include "core/units.h"
 #include "src/sky/phase_shift.h"
 

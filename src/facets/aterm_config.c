@@ -10,7 +10,6 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "core/text_file.h"
 
 enum { MOST_BYTES = 1 << 20, MOST_KEYS = 256 };
 

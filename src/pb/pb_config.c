@@ -7,7 +7,6 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "core/text_file.h"
 
 enum { MOST_RULES = 4096, NAME = 256 };
 
