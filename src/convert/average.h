@@ -4,6 +4,8 @@
 #define MSI_SRC_AVERAGE_H
 
 #include "io/convert/set_output.h"
+#include "src/convert/convert_options.h"
+#include "src/convert/convert_stages.h"
 
 /*
  * A sample is good if neither it nor its row is flagged, its weight is positive and finite, and its value is finite.
@@ -54,5 +56,20 @@ int64_t msi_average_bytes(const msi_average *a);
 
 /* msi_average_free - free an average; NULL is allowed. */
 void msi_average_free(msi_average *a);
+
+/*
+ * The amplitude that averaging takes from a source away from the phase centre. If the phase on a baseline changes by x
+ * turns during the average, the amplitude is multiplied by sin(pi x) / (pi x) (Bridle and Schwab, in Synthesis Imaging
+ * in Radio Astronomy II, 1999, chapter 18).
+ */
+
+/*
+ * msi_smearing_report - determine the averaging time of baselines, and log the loss for several lengths.
+ * Given:    groups [msi_ms_reader_n_spw]
+ * Returned: *time
+ * Returns:  0, MSI_EINPUT (baseline-dependent averaging without a radius, and no dish diameter is known)
+ */
+int msi_smearing_report(const msi_ms_reader *reader, const msi_channel_groups *groups,
+                        const msi_convert_options *options, msi_average_time *time);
 
 #endif

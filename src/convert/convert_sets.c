@@ -27,7 +27,6 @@
 #include "io/ms/ms_paths.h"
 #include "src/convert/average.h"
 #include "src/convert/convert_stages.h"
-#include "src/convert/smearing.h"
 #include "src/options/cpu_count.h"
 #include "src/sky/phase_shift.h"
 
