@@ -17,7 +17,6 @@
 #include "src/options/tclean_words.h"
 #include "src/options/wsclean_options.h"
 #include "src/sky/continuum.h"
-#include "src/sky/cube_grid.h"
 #include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
 #include "kernels/restoring_beam.h"
