@@ -4,7 +4,7 @@
  *
  * A conversion has these stages, each in its own process:
  *   1. The sets, UVFITS and FITS-IDI files are converted to one set (convert_sets.c), or one to a visibility store
- *      (convert_store.c).
+ *      (convert_sets.c).
  *   2. If the output is a UVFITS file, the set is exported (convert_sets.c).
  * At the end the result gets the name of the output (workspace.c).
  */
