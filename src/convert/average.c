@@ -19,29 +19,6 @@
 #include "io/casacore-c/casacore_c.h"
 #include "io/convert/set_output.h"
 
-/* ---- Sums over the groups of channels of a row ---- */
-
-/*
- * The loops have no conditions and a constant number of correlations, so that they are vectorised, with wider vectors
- * if the CPU has AVX2. The sums do not depend on the vector width, because each sum keeps its order and the products
- * are exact.
- */
-
-/* A visibility of at least this magnitude is treated as not finite, as in imaging. */
-#define MOST_JY 1e30F
-
-/* The samples of a row, [n_chan][n_corr] each. A sample is good if it is not flagged, its weight is positive and
- * finite, and its value is finite. */
-typedef struct sum_row {
-    int32_t n_chan, n_corr;
-    const msi_c32 *data;
-    const float *weight;
-    const uint8_t *flag;
-} sum_row;
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-
 /* ---- Smearing ---- */
 
 /* Rotation rate of the Earth: 2 pi in a sidereal day. */
@@ -172,7 +149,29 @@ int msi_smearing_report(const msi_ms_reader *r, const msi_channel_groups *groups
     return MSI_OK;
 }
 
-/* ---- Averages ---- */
+/* ---- Sums over the groups of channels of a row ---- */
+
+/*
+ * The loops have no conditions and a constant number of correlations, so that they are vectorised, with wider vectors
+ * if the CPU has AVX2. The sums do not depend on the vector width, because each sum keeps its order and the products
+ * are exact.
+ */
+
+/* A visibility of at least this magnitude is treated as not finite, as in imaging. */
+#define MOST_JY 1e30F
+
+/* The samples of a row, [n_chan][n_corr] each. A sample is good if it is not flagged, its weight is positive and
+ * finite, and its value is finite. */
+typedef struct sum_row {
+    int32_t n_chan, n_corr;
+    const msi_c32 *data;
+    const float *weight;
+    const uint8_t *flag;
+} sum_row;
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
