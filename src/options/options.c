@@ -25,7 +25,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "io/ms/ms_paths.h"
-#include "src/facets/aterm_config.h"
+#include "src/facets/aterms.h"
 #include "src/options/cpu_count.h"
 #include "src/options/gridder_choice.h"
 #include "src/options/option_table.h"
