@@ -61,7 +61,7 @@ typedef struct msi_gridder_spec {
                              plan */
     double least_padding;     /* the padded grid is at least this many times the image; 0: automatic */
     int n_tile;               /* wgrid on the CPU: the image is made in n_tile x n_tile tiles, each with a grid of its
-                                 size, for grids larger than the memory (tiles.h); 0 or 1: as a whole */
+                                 size, for grids larger than the memory (strategy.h); 0 or 1: as a whole */
     int n_slice;              /* wproj: slices of w, each with its own transform; 0: automatic */
     msi_kernel_lookup kernel; /* wproj */
     int device;               /* CUDA ordinal of the GPU to use, which holds the planes */

@@ -3,10 +3,10 @@
  * msimage-convert: convert, select, average and join Measurement Sets and UVFITS files.
  *
  * A conversion has these stages, each in its own process:
- *   1. The sets, UVFITS and FITS-IDI files are converted to one set (convert_sets.c), or one to a visibility store
- *      (convert_sets.c).
- *   2. If the output is a UVFITS file, the set is exported (convert_sets.c).
- * At the end the result gets the name of the output (workspace.c).
+ *   1. The sets, UVFITS and FITS-IDI files are converted to one set (convert_sets.c), or one to a visibility
+ *      store.
+ *   2. If the output is a UVFITS file, the set is exported.
+ * At the end the result gets the name of the output.
  */
 #include <errno.h>
 #include <fcntl.h>
