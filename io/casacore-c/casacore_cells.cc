@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Cells: read directly into the buffer of the caller, and written directly from it, if its type is that of the column. */
+/* Cells: read directly into the buffer of the caller, and written directly from it, if it has the type of the column. */
 #include "casacore_internal.hpp"
 
 #include <casacore/casa/OS/Conversion.h>
