@@ -447,11 +447,6 @@ static int channels_at_once(const msi_imaging_run *r)
     return msi_ordered_at_once(r->options->channels_out, each, each + free_bytes(&r->plan));
 }
 
-int msi_imaging_fields_at_once(const msi_imaging_run *r)
-{
-    return r->options->clean.niter ? channels_at_once(r) : 1;
-}
-
 /* Fix backend, device and threads of the gridders, now that the plan is made. */
 static int bind_gridders(msi_imaging_run *r)
 {
@@ -652,21 +647,6 @@ static int is_added_early(const msi_imaging_run *r)
     return r->options->channels_out > 1 && r->ranks->size == 1;
 }
 
-int msi_imaging_append_psf(msi_image *image, int n)
-{
-    msi_image more;
-    MSI_TRY(msi_image_alloc(&more, &image->geometry, n + 1, image->precision));
-    const int64_t bytes = msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
-    memcpy(more.pixel, image->pixel, (size_t)(bytes * n));
-    memcpy(more.sum_weight, image->sum_weight, sizeof *more.sum_weight * (size_t)n);
-    memcpy(more.n_vis, image->n_vis, sizeof *more.n_vis * (size_t)n);
-    more.sum_weight[n] = image->sum_weight[0];
-    more.n_vis[n] = image->n_vis[0];
-    msi_image_free(image);
-    *image = more;
-    return MSI_OK;
-}
-
 /* Make the image of a channel, and get the report and weights of its gridder. */
 static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
 {
@@ -853,7 +833,7 @@ static int image_interval(msi_imaging_run *r)
     MSI_TRY(msi_imaging_mosaic_channels(r));
     t.weighed_s = msi_wall_s();
     adjust_gpus(r);
-    MSI_TRY(r->options->clean.niter ? msi_imaging_clean_run(r) : image_channels(r));
+    MSI_TRY(r->options->clean.niter ? msi_imaging_clean_run(r, channels_at_once(r)) : image_channels(r));
     MSI_TRY(msi_imaging_cube_restore(r));
     t.imaged_s = msi_wall_s();
     msi_imaging_report_times(r, &t);

@@ -606,12 +606,11 @@ static int run_fields(field_slots *s)
 }
 
 /* Clean the fields of the interval and write their files, except those of -save-weights. The first rank calls it. */
-static int clean_fields(msi_imaging_run *r, msi_clean_samples *samples)
+static int clean_fields(msi_imaging_run *r, msi_clean_samples *samples, int n_at_once)
 {
     const int each = r->options->clean.join_channels ? (int)r->options->channels_out : 1;
     /* n_image: of a field and polarisation */
-    field_slots s = {.run = r, .each = each, .n_image = samples->n_term ? samples->n_term : each};
-    s.n = msi_imaging_fields_at_once(r);
+    field_slots s = {.run = r, .n = n_at_once, .each = each, .n_image = samples->n_term ? samples->n_term : each};
     int rc = check_polarisations(r, samples);
     if (!rc) rc = make_slots(&s, samples);
     if (!rc) rc = run_fields(&s);
@@ -655,15 +654,15 @@ static int put_weights(msi_imaging_run *r, const msi_clean_samples *s)
     return s->n_channel > 1 ? msi_imaging_files_weights(r, MSI_OUTPUT_MFS, &all) : MSI_OK;
 }
 
-static int clean_or_serve(msi_imaging_run *r, msi_clean_samples *s)
+static int clean_or_serve(msi_imaging_run *r, msi_clean_samples *s, int n_at_once)
 {
     MSI_TRY(put_weights(r, s));
     if (r->ranks->rank) return msi_clean_samples_serve(s);
-    MSI_TRY(clean_fields(r, s));
+    MSI_TRY(clean_fields(r, s, n_at_once));
     return msi_clean_samples_done(s);
 }
 
-int msi_imaging_clean_run(msi_imaging_run *r)
+int msi_imaging_clean_run(msi_imaging_run *r, int n_at_once)
 {
     msi_clean_samples samples = {.ranks = r->ranks,
                                  .gridder = r->gridder,
@@ -682,7 +681,7 @@ int msi_imaging_clean_run(msi_imaging_run *r)
     if (!rc) rc = msi_imaging_pb_channels(r);
     if (!rc) rc = msi_ranks_agree(r->ranks, msi_imaging_mosaic_terms(r, &samples));
     if (!rc) count_gridded(r, &samples);
-    if (!rc) rc = clean_or_serve(r, &samples);
+    if (!rc) rc = clean_or_serve(r, &samples, n_at_once);
     msi_clean_samples_free(&samples);
     return rc;
 }

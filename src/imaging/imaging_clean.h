@@ -15,10 +15,11 @@ int msi_imaging_clean_record(msi_imaging_run *run);
 
 /*
  * msi_imaging_clean_run - clean the images of the interval and write their files; every rank calls it.
+ * Given:   n_at_once  fields that are cleaned at the same time: 1, or several channels that are cleaned apart
  * Returns: 0, or any code of gridder, cleaner and writer, of this or another rank
  * Notes:   the gridder of a channel is freed after the channel is cleaned.
  */
-int msi_imaging_clean_run(msi_imaging_run *run);
+int msi_imaging_clean_run(msi_imaging_run *run, int n_at_once);
 
 /* msi_imaging_mosaic_terms - prepare the Taylor terms of a mosaic; every rank calls it. Does nothing without both.
  * Returns: as msi_clean_samples_taylor, msi_mosaic_channel_terms (imaging_mosaic.c) */

@@ -2,6 +2,7 @@
 #include "src/imaging/imaging_run.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/log.h"
 #include "core/memory.h"
@@ -242,4 +243,19 @@ int msi_imaging_files_horizon(msi_imaging_run *r)
 int msi_imaging_files_put_plane(msi_imaging_run *r, const msi_imaging_product *product, int plane, msi_image *image)
 {
     return put_planes(r, product, plane, image);
+}
+
+int msi_imaging_append_psf(msi_image *image, int n)
+{
+    msi_image more;
+    MSI_TRY(msi_image_alloc(&more, &image->geometry, n + 1, image->precision));
+    const int64_t bytes = msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
+    memcpy(more.pixel, image->pixel, (size_t)(bytes * n));
+    memcpy(more.sum_weight, image->sum_weight, sizeof *more.sum_weight * (size_t)n);
+    memcpy(more.n_vis, image->n_vis, sizeof *more.n_vis * (size_t)n);
+    more.sum_weight[n] = image->sum_weight[0];
+    more.n_vis[n] = image->n_vis[0];
+    msi_image_free(image);
+    *image = more;
+    return MSI_OK;
 }

@@ -305,6 +305,105 @@ int msi_imaging_pb_channels(msi_imaging_run *r)
     return MSI_OK;
 }
 
+/* ---- Responses and images of true flux of facets ---- */
+
+/* Return the factor of a facet in an image of a channel, or of the mean of all channels, over that of its beam. */
+static double response_of(const msi_imaging_run *r, int64_t channel, int facet)
+{
+    const msi_imaging_facets *f = r->facets;
+    double sum = 0, weight = 0;
+    for (int64_t c = 0; c < r->options->channels_out; c++) {
+        const msi_facet_channel *of = &f->channel[c];
+        if (!of->correction || (channel != MSI_OUTPUT_MFS && c != channel)) continue;
+        const double w = channel == MSI_OUTPUT_MFS ? f->weight[c] : 1, beam = msi_facet_beam(of, facet);
+        sum += beam > 0 ? w * msi_facet_response(of, facet) / beam : 0;
+        weight += w;
+    }
+    return weight > 0 ? sum / weight : 0;
+}
+
+int msi_imaging_facets_response(msi_imaging_run *r, int64_t channel, float *pixel)
+{
+    const msi_facets *f = &r->facets->facets;
+    for (int i = 0; i < f->n; i++) {
+        const msi_facet *p = &f->facet[i];
+        const float response = (float)response_of(r, channel, i);
+        float *weight;
+        MSI_TRY(msi_alloc(&weight, p->nx * p->ny, sizeof *weight, "weights of a facet"));
+        const int rc = msi_facets_weights(f, i, weight);
+        for (int64_t y = 0; !rc && y < p->ny; y++)
+            for (int64_t x = 0; x < p->nx; x++)
+                pixel[(p->y0 + y) * f->geometry.nx + p->x0 + x] += weight[y * p->nx + x] * response;
+        msi_free(weight);
+        MSI_TRY(rc);
+    }
+    const msi_facet_gains *gains = r->facets->gains;
+    if (!msi_facet_gains_has_beam(gains) || msi_facet_gains_has_slopes(gains)) return MSI_OK;
+    const int64_t n = msi_image_n_pixel(&f->geometry);
+    float *beam;
+    MSI_TRY(msi_alloc(&beam, n, sizeof *beam, "the primary beam"));
+    const int rc =
+        msi_imaging_pb_response(r, channel, channel == MSI_OUTPUT_MFS ? 0 : r->facets->weight[channel], beam);
+    for (int64_t i = 0; !rc && i < n; i++) pixel[i] *= beam[i];
+    msi_free(beam);
+    return rc;
+}
+
+/* Make run->facets->seen of a channel. */
+static int see_facets(msi_imaging_run *r, int64_t channel)
+{
+    const msi_image_geometry *g = &r->facets->facets.geometry;
+    msi_imaging_facets *f = r->facets;
+    float *pixel;
+    if (!f->seen) MSI_TRY(msi_alloc(&f->seen, r->options->channels_out, sizeof *f->seen, "responses of facets"));
+    MSI_TRY(msi_alloc(&pixel, msi_image_n_pixel(g), sizeof *pixel, "responses of facets"));
+    msi_pb_mean_from_plain(&f->seen[channel], g, r->n_plane, pixel);
+    return msi_imaging_facets_response(r, channel, pixel);
+}
+
+/* Divide a plane of an image by the response, and write it. Given: out  of one plane */
+static int write_true(msi_imaging_run *r, const msi_imaging_pb_image *of, int plane, const float *response,
+                      msi_image *out)
+{
+    const msi_image *from = of->image;
+    const void *pixel = msi_image_plane(from, of->plane + plane);
+    const int64_t n = msi_image_n_pixel(&from->geometry);
+    const msi_fits_kind kind = of->kind == MSI_FITS_MODEL ? MSI_FITS_MODEL_PB : MSI_FITS_IMAGE_PB;
+    const msi_output_id id = {r->interval, of->channel, of->first + plane, kind, of->file[plane].id.term};
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        const double value = msi_image_value(pixel, from->precision, i);
+        /* Without a response nothing is known; a model has nothing there. */
+        const double flux = response[i] > 0 ? value / (double)response[i] : kind == MSI_FITS_MODEL_PB ? 0 : (double)NAN;
+        msi_image_set(out, 0, i, flux);
+    }
+    return msi_outputs_write(r->outputs, &id, &of->file[plane].spec, out->pixel, out->precision);
+}
+
+/* Write the images of true flux that belong to planes that are being written. */
+static int put_facets(msi_imaging_run *r, const msi_imaging_pb_image *of)
+{
+    const int is_image = of->kind == (r->options->clean.niter ? MSI_FITS_IMAGE : MSI_FITS_DIRTY);
+    msi_imaging_facets *f = r->facets;
+    msi_image out = {0};
+    if (!r->outputs || !(is_image || of->kind == MSI_FITS_MODEL)) return MSI_OK;
+    if (of->channel != MSI_OUTPUT_MFS && !(f->weight[of->channel] > 0))
+        f->weight[of->channel] = of->image->sum_weight[of->plane];
+    int rc = MSI_OK;
+    if (!f->response || f->response_channel != of->channel) {
+        msi_free(f->response);
+        f->response = NULL;
+        MSI_TRY(msi_alloc(&f->response, msi_image_n_pixel(&of->image->geometry), sizeof *f->response,
+                          "responses of facets"));
+        f->response_channel = of->channel;
+        rc = msi_imaging_facets_response(r, of->channel, f->response);
+    }
+    if (!rc) rc = msi_image_alloc(&out, &of->image->geometry, 1, of->image->precision);
+    for (int p = 0; !rc && p < of->n_plane; p++) rc = write_true(r, of, p, f->response, &out);
+    msi_image_free(&out);
+    return rc;
+}
+
 /* ---- The sight of fitted spectra ---- */
 
 /* Find the responses of all channels at a pixel. Given: run  with the means of all channels */
@@ -328,7 +427,7 @@ int msi_imaging_pb_sight(msi_imaging_run *r, msi_clean_sight *sight)
     for (int64_t c = 0; c < o->channels_out; c++) {
         msi_pb_mean *mean;
         if (by_facets)
-            MSI_TRY(msi_imaging_facets_see(r, c));
+            MSI_TRY(see_facets(r, c));
         else
             MSI_TRY(find_mean(r, c, &mean));
     }
@@ -494,7 +593,7 @@ int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
     const int is_model = of->kind == MSI_FITS_MODEL, is_psf = of->kind == MSI_FITS_PSF;
     const int is_image = of->kind == (r->options->clean.niter ? MSI_FITS_IMAGE : MSI_FITS_DIRTY);
     msi_pb_mean *mean;
-    if (r->facets && r->facets->gains) return msi_imaging_facets_put(r, of);
+    if (r->facets && r->facets->gains) return put_facets(r, of);
     /* The terms of an image are corrected together, after all of them were made. The response of a mosaic corrects each
      * term by itself. */
     if (r->options->clean.n_taylor && !(r->mosaic && is_model)) return MSI_OK;

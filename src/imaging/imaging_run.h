@@ -367,7 +367,7 @@ int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *options, const 
 int msi_imaging_pb_mosaic(msi_imaging_run *run, int64_t channel, double *weight, msi_mosaic_channel *out);
 
 /* msi_imaging_append_psf - keep the first n planes of an image, and append an empty one for the PSF, with the weights of
- * plane 0. Returns: 0, MSI_ENOMEM; the image is unchanged after a failure (imaging.c) */
+ * plane 0. Returns: 0, MSI_ENOMEM; the image is unchanged after a failure (imaging_files.c) */
 int msi_imaging_append_psf(msi_image *image, int n);
 
 /* ---- Mosaics (imaging_mosaic.c) ---- */
@@ -422,13 +422,6 @@ int msi_imaging_facets_tag(msi_imaging_facets *f, const msi_ms_block *block, int
 
 /* msi_imaging_facets_image - make the images of an output channel, as msi_gridder_image. */
 int msi_imaging_facets_image(msi_imaging_run *run, int64_t channel, msi_image *image);
-
-/* msi_imaging_facets_put - write the images of true flux that belong to planes that are being written. Returns: as
- * msi_imaging_pb_put */
-int msi_imaging_facets_put(msi_imaging_run *run, const msi_imaging_pb_image *image);
-
-/* msi_imaging_facets_see - make run->facets->seen of a channel. Returns: 0, MSI_ENOMEM */
-int msi_imaging_facets_see(msi_imaging_run *run, int64_t channel);
 
 /* msi_imaging_facets_response - make the image of the response of an output channel, or of the mean of all: true flux
  * times it is the image. Returned: pixel [ny][nx]. Returns: 0, MSI_ENOMEM, MSI_EINPUT */
@@ -489,10 +482,6 @@ int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, in
  */
 int msi_imaging_checkpoint_load(msi_imaging_run *run, msi_clean_field *field, int64_t first, msi_clean_history *history,
                                 int *found);
-
-/* msi_imaging_fields_at_once - return how many fields are cleaned at the same time: 1, or several channels that are
- * cleaned apart (imaging.c). */
-int msi_imaging_fields_at_once(const msi_imaging_run *run);
 
 /* msi_imaging_checkpoint_advise - log how a run that has failed or was stopped goes on from its checkpoint, if it has
  * one. */
