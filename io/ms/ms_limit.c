@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/ms/ms_limit.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -14,7 +15,6 @@
 #include <unistd.h>
 
 #include "core/memory.h"
-#include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"
 
 int msi_ms_failed(int ccc_status)
@@ -45,6 +45,26 @@ static void leave(int code)
 void msi_ms_child_begin(void)
 {
     ccc_on_terminate(leave);
+}
+
+static int64_t bytes_of(const char *path)
+{
+    int64_t bytes = 0;
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) return info.st_size;
+    DIR *d = opendir(path);
+    if (!d) return 0;
+    for (const struct dirent *e; (e = readdir(d));)
+        if (fstatat(dirfd(d), e->d_name, &info, 0) == 0 && S_ISREG(info.st_mode)) bytes += info.st_size;
+    closedir(d);
+    return bytes;
+}
+
+int64_t msi_ms_paths_bytes(const char *const *paths, int n_path)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < n_path; i++) bytes += bytes_of(paths[i]);
+    return bytes;
 }
 
 /* Memory for libraries and buffers of blocks, and the memory per byte of the sets: about 100 bytes for a row of at

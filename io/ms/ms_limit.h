@@ -29,6 +29,10 @@ int msi_ms_write_failed(int ccc_status);
  * child with a status and an error line. */
 void msi_ms_child_begin(void);
 
+/* msi_ms_paths_bytes - return the size of the files of the main tables and of paths that are files. Subtables are not
+ * counted; unreadable files count 0. */
+int64_t msi_ms_paths_bytes(const char *const *paths, int n_path);
+
 /* msi_ms_limit_memory - limit the memory of the calling child to msi_memory_limit, or to what files of the size of
  * these sets can need if that is less. */
 void msi_ms_limit_memory(const char *const *paths, int n_path);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/ms/ms_paths.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,26 +69,6 @@ int msi_ms_paths_same(const char *const *paths, int n_path, int *a, int *b)
     }
     msi_free(list);
     return is_same;
-}
-
-static int64_t bytes_of(const char *path)
-{
-    int64_t bytes = 0;
-    struct stat info;
-    if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) return info.st_size;
-    DIR *d = opendir(path);
-    if (!d) return 0;
-    for (const struct dirent *e; (e = readdir(d));)
-        if (fstatat(dirfd(d), e->d_name, &info, 0) == 0 && S_ISREG(info.st_mode)) bytes += info.st_size;
-    closedir(d);
-    return bytes;
-}
-
-int64_t msi_ms_paths_bytes(const char *const *paths, int n_path)
-{
-    int64_t bytes = 0;
-    for (int i = 0; i < n_path; i++) bytes += bytes_of(paths[i]);
-    return bytes;
 }
 
 int msi_ms_paths_copy(char ***out, const char *const *paths, int n_path)

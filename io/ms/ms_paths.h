@@ -15,10 +15,6 @@ int msi_ms_paths_exist(const char *const *paths, int n_path);
 /* msi_ms_paths_same - return 1 if two of paths [n_path] are the same set. Returned: *a, *b  their indices, a < b. */
 int msi_ms_paths_same(const char *const *paths, int n_path, int *a, int *b);
 
-/* msi_ms_paths_bytes - return the size of the files of the main tables and of paths that are files. Subtables are not
- * counted; unreadable files count 0. */
-int64_t msi_ms_paths_bytes(const char *const *paths, int n_path);
-
 /*
  * msi_ms_paths_copy - copy a list of paths.
  * Returned: *out [n_path]  one block of memory, freed by one msi_free; NULL on failure

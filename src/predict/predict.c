@@ -18,6 +18,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/units.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_paths.h"
 #include "io/ms/ms_reader.h"
 #include "io/ms/ms_writer.h"

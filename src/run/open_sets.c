@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "core/units.h"
-#include "io/ms/ms_paths.h"
+#include "io/ms/ms_limit.h"
 #include "io/msv/msv_file.h"
 #include "io/uv/uv_set.h"
 #include "src/options/cpu_count.h"
