@@ -14,7 +14,6 @@
 #include "io/fits/fits_image.h"
 #include "io/fits/sky_wcs.h"
 #include "io/ms/casa_image.h"
-#include "src/clean/region_mask.h"
 
 /* Positions on the mask are computed at the nodes of a lattice of STEP image pixels and interpolated between them. In a
  * cell whose middle is off by more than NEAR_ENOUGH, the positions of all pixels are computed. */

@@ -43,7 +43,7 @@ int msi_clean_mask_scales(uint16_t **scales, const char *path, const msi_mask_ta
 int msi_clean_mask_casa(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
 
 /*
- * msi_clean_mask_any - read a mask from a CASA image (a directory), a FITS image, or regions (region_mask.h), whichever
+ * msi_clean_mask_any - read a mask from a CASA image (a directory), a FITS image, or regions, whichever
  * the content is. Returns: as those
  */
 int msi_clean_mask_any(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
@@ -63,5 +63,21 @@ double msi_clean_mask_fraction(const msi_clean_mask *mask, int64_t channel);
 
 /* msi_clean_mask_free - empty a mask; NULL is fine. */
 void msi_clean_mask_free(msi_clean_mask *mask);
+
+/* ---- Masks from regions on the sky or in pixels: files of DS9 and CASA ---- */
+
+/*
+ * msi_clean_mask_region - make a mask from a DS9 region file, a CASA region file (CRTF), or CASA's regions as a text such
+ * as "circle[[256pix, 256pix], 20pix]".
+ *
+ * Shapes are circle, ellipse, box, polygon and annulus; frames are fk5, icrs, j2000 and pixels. A pixel is inside if its
+ * middle is inside or on the edge (of a polygon, rounding decides). On the sky, distances from a region's centre are along great circles; the sides of a
+ * polygon are straight in pixels. DS9's excluding regions exclude from all others; CASA's regions apply in their order.
+ *
+ * Given:    from  path or text
+ * Returned: *mask  of one plane; emptied by msi_clean_mask_free; empty on failure
+ * Returns:  0, MSI_EINPUT (no file; another shape or frame; a bad number; no region, with the line), MSI_ENOMEM
+ */
+int msi_clean_mask_region(msi_clean_mask *mask, const char *from, const msi_mask_target *target);
 
 #endif

@@ -5,7 +5,7 @@
  *   2. Each command becomes a region: an ellipse, box, annulus or polygon with a centre in pixels or on the sky.
  *   3. The pixels around each region are tested.
  */
-#include "src/clean/region_mask.h"
+#include "src/clean/clean_mask.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -614,7 +614,10 @@ int msi_clean_mask_region(msi_clean_mask *mask, const char *from, const msi_mask
     *mask = (msi_clean_mask){.nx = t->geometry->nx, .ny = t->geometry->ny, .n_plane = 1};
     if (!rc) rc = msi_alloc(&mask->pixel, mask->nx * mask->ny, 1, "a mask");
     if (!rc) rc = draw_regions(r, mask);
-    if (rc) msi_clean_mask_free(mask);
+    if (rc) {
+        msi_free(mask->pixel);
+        *mask = (msi_clean_mask){0};
+    }
     msi_free(text);
     msi_free(r->region);
     msi_free(r->vertex);

@@ -23,7 +23,7 @@
 #include "io/ms/ms_paths.h"
 #include "io/ms/reader_pool.h"
 #include "kernels/gridder.h"
-#include "src/clean/region_mask.h"
+#include "src/clean/clean_mask.h"
 #include "src/imaging/imaging_clean.h"
 #include "src/imaging/imaging_run.h"
 #include "src/options/gridder_choice.h"
