@@ -22,7 +22,7 @@
 enum { AT_ONCE = 1 << 24 };
 
 /* The models of a group. */
-typedef struct models {
+typedef struct seen_models {
     const msi_clean_sight *sight;
     const msi_cleaner *cleaner;
     int pol, n_pol;      /* the first polarisation, and how many */
@@ -33,7 +33,7 @@ typedef struct models {
     void *pixel;               /* [n_model][most pixels of a band] */
     void *of_part;             /* [n_part][most pixels of a band] */
     int64_t most;
-} models;
+} seen_models;
 
 /* Numbers that a thread needs for a pixel. */
 static int64_t work_size(const msi_clean_sight *s)
@@ -65,18 +65,18 @@ static const double *force(const msi_clean_sight *s, int64_t pixel, double term[
     return term;
 }
 
-static double get(const models *m, const void *pixel, int plane, int64_t i)
+static double get(const seen_models *m, const void *pixel, int plane, int64_t i)
 {
     return msi_image_value(pixel, m->precision, plane * m->most + i);
 }
 
-static void put(const models *m, void *pixel, int plane, int64_t i, double value)
+static void put(const seen_models *m, void *pixel, int plane, int64_t i, double value)
 {
     msi_image_put(pixel, m->precision, plane * m->most + i, value);
 }
 
 /* Return whether the models of a band are 0. */
-static int is_band_empty(const models *m)
+static int is_band_empty(const seen_models *m)
 {
     int found = 0;
     for (int k = 0; k < m->n_model && !found; k++) {
@@ -87,7 +87,7 @@ static int is_band_empty(const models *m)
 }
 
 /* Fit a pixel. Given: work [work_size] */
-static void fit_pixel(const models *m, int64_t i, double *work)
+static void fit_pixel(const seen_models *m, int64_t i, double *work)
 {
     const int64_t n_channel = m->sight->n_channel, n_pol = m->sight->n_pol, squares = n_channel * n_pol * n_pol;
     double *all = work, *own = all + squares, *value = own + squares, *part = value + n_channel * n_pol,
@@ -108,7 +108,7 @@ static void fit_pixel(const models *m, int64_t i, double *work)
     for (int k = 0; m->part && k < m->n_part; k++) put(m, m->of_part, k, i, part[k]);
 }
 
-static int fit_band(models *m, double *work)
+static int fit_band(seen_models *m, double *work)
 {
     const int64_t bytes = msi_image_pixel_bytes(m->precision) * m->most, size = work_size(m->sight);
     MSI_TRY(msi_interrupt_check());
@@ -135,16 +135,16 @@ static int seen_spectra_fit(const msi_clean_sight *sight, const msi_cleaner *cle
                             msi_planes *part)
 {
     const msi_planes_shape *shape = msi_planes_shape_of(model);
-    models m = {.sight = sight,
-                .cleaner = cleaner,
-                .pol = pol < 0 ? 0 : pol,
-                .n_pol = pol < 0 ? sight->n_pol : 1,
-                .n_model = shape->n,
-                .n_part = part ? msi_planes_shape_of(part)->n : 0,
-                .model = model,
-                .part = part,
-                .precision = shape->precision,
-                .n_pixel = shape->nx * shape->ny};
+    seen_models m = {.sight = sight,
+                     .cleaner = cleaner,
+                     .pol = pol < 0 ? 0 : pol,
+                     .n_pol = pol < 0 ? sight->n_pol : 1,
+                     .n_model = shape->n,
+                     .n_part = part ? msi_planes_shape_of(part)->n : 0,
+                     .model = model,
+                     .part = part,
+                     .precision = shape->precision,
+                     .n_pixel = shape->nx * shape->ny};
     m.most = AT_ONCE / (m.n_model + m.n_part);
     m.most = m.most < m.n_pixel ? m.most : m.n_pixel;
     const int64_t bytes = msi_image_pixel_bytes(m.precision);
