@@ -21,4 +21,14 @@ int msi_help_print(FILE *out, const char *topic);
 /* msi_help_print_option - print the help of one option: its name, arguments, text, choices and default. */
 void msi_help_print_option(FILE *out, const msi_option *option);
 
+/* ---- The man page and the shell completions, which the build makes from the option tables ---- */
+
+/* msi_manual_options - print the sections of the man page that describe the options, in man(7) macros. */
+void msi_manual_options(FILE *out);
+
+/* msi_manual_bash, msi_manual_zsh - print a completion script. */
+void msi_manual_bash(FILE *out);
+
+void msi_manual_zsh(FILE *out);
+
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/options/manual.h"
+#include "src/options/help.h"
 
 static void fail(const char *path)
 {

@@ -11,7 +11,6 @@
 
 #include "core/status.h"
 #include "src/options/help.h"
-#include "src/options/manual.h"
 #include "src/options/option_table.h"
 
 typedef struct texts {
