@@ -103,6 +103,21 @@ int msi_process_limits_threads(int n_thread);
 int64_t msi_control_group_memory(const char *membership, const char *mount);
 int64_t msi_control_group_cpus(const char *membership, const char *mount);
 
+/* ---- The number of processors that this process may use ---- */
+
+/* msi_cpu_count - return the number of processors in the affinity mask, or the CPU quota of the control group (rounded
+ * up) if that is smaller; at least 1. */
+int msi_cpu_count(void);
+
+/*
+ * msi_cpu_share_set - set the number of processes of this run that share this host. msi_cpu_count then returns the
+ *   share of one, unless the launcher has bound each process to some of the processors.
+ * msi_cpu_share - return that number; 1 at first.
+ */
+void msi_cpu_share_set(int n);
+
+int msi_cpu_share(void);
+
 #ifdef __cplusplus
 }
 #endif

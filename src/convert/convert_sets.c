@@ -34,7 +34,7 @@
 #include "io/uv/uv_set.h"
 #include "src/convert/average.h"
 #include "src/convert/convert_stages.h"
-#include "src/options/cpu_count.h"
+#include "core/process.h"
 #include "src/sky/phase_shift.h"
 
 /* ---- The sign of uvw ---- */

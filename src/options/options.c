@@ -26,7 +26,7 @@
 #include "core/status.h"
 #include "io/ms/ms_paths.h"
 #include "src/facets/aterms.h"
-#include "src/options/cpu_count.h"
+#include "core/process.h"
 #include "src/options/gridder_choice.h"
 #include "src/options/option_table.h"
 #include "src/options/suggestion.h"

@@ -14,7 +14,7 @@
 #include "io/ms/ms_limit.h"
 #include "io/msv/msv_file.h"
 #include "io/uv/uv_set.h"
-#include "src/options/cpu_count.h"
+#include "core/process.h"
 
 /* With fewer bytes to read, starting several processes costs more time than it saves. */
 static const int64_t MIN_BYTES_FOR_PROCESSES = 50000000;

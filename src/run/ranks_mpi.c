@@ -17,7 +17,6 @@
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
-#include "src/options/cpu_count.h"
 #include "src/run/ranks.h"
 
 enum { ALARM_TAG = 1 }; /* tag of the message that is an alarm */
