@@ -23,7 +23,7 @@ typedef struct msi_psf_fit_constraints {
  *
  * The peak is fixed at 1 on pixel (nx/2, ny/2), where a PSF has it by construction. The fit uses the part of the plane
  * around the centre that is above 0.35 of the peak. A beam with fewer than 64 pixels across is fitted to values between
- * the pixels (psf_resample.h), so that it does not depend on the size of pixels; if the image is too small for that, to
+ * the pixels, so that it does not depend on the size of pixels; if the image is too small for that, to
  * the pixels, always with the centre's eight neighbours. The method is Levenberg-Marquardt, which starts from a fit of
  * a quadratic to the logarithms.
  *

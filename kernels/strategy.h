@@ -57,7 +57,7 @@ typedef struct msi_strategy_choice {
 /*
  * msi_strategy_plan - make the plan with the lowest estimated time, of all strategies of a backend that serve the
  * request's specification and whose grids fit into available_bytes; if none fits, the smallest. A requested strategy
- * that needs a range of w is replaced if the field has none. Images in tiles have a separate strategy (tiles.h).
+ * that needs a range of w is replaced if the field has none. Images in tiles have a separate strategy.
  * Given:    report  to which the plan's figures are added
  * Returned: *out  freed by msi_strategy_choice_free
  * Returns:  0, MSI_ERANGE (no plan satisfies the request), MSI_ENOMEM, MSI_EGPU, MSI_EINTERNAL (no strategy)

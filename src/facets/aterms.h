@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A-terms: screens of gains over the image, for each antenna and time, in FITS files (aterm_config.h). Between pixels
+ * A-terms: screens of gains over the image, for each antenna and time, in FITS files. Between pixels
  * they are cubic; in time, and in frequency for gains, the nearest plane is used.
  *
  *     tec       phase = -8.44797245e9 TEC / frequency

@@ -13,7 +13,7 @@ typedef enum msi_channel_interpolation {
     MSI_CHANNEL_CUBIC
 } msi_channel_interpolation;
 
-/* Evenly spaced output channels in a frame of frequencies (cube_grid.h). */
+/* Evenly spaced output channels in a frame of frequencies. */
 typedef struct msi_channel_grid {
     int64_t n;                /* 0: output channels are groups of the data's channels */
     double first_hz, step_hz; /* the lowest centre; step above 0 */
