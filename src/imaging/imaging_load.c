@@ -361,6 +361,7 @@ int msi_imaging_load(msi_imaging_run *r)
                                       .ra_rad = r->ra_rad,
                                       .dec_rad = r->dec_rad,
                                       .sums_beam_weights = msi_imaging_pb_wanted(r->options),
+                                      .beam_hz = {r->channels.low_hz[0], r->channels.high_hz[r->channels.n - 1]},
                                       .least_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy};
     msi_beam_weights *beam_weights = NULL;
     memset(&r->tally, 0, sizeof r->tally);

@@ -34,17 +34,40 @@ typedef struct frequencies {
     double freq_hz[MOST_FREQUENCIES], weight[MOST_FREQUENCIES];
 } frequencies;
 
-/* Group the selected channels of a range of frequencies by equal steps: means, weighted by rows and width. */
-static void group_frequencies(frequencies *f, const msi_ms_reader *reader, double begin_hz, double end_hz,
-                              double low_hz, double high_hz)
+/* The sums of weights of the samples by frequency. */
+typedef struct seen_weights {
+    double range_hz[2];
+    const double *of_hz; /* [MSI_BEAM_STEPS] */
+} seen_weights;
+
+/* Find what the samples of each step weigh, relative to those of sets without flags. Returned: factor [MSI_BEAM_STEPS] */
+static void find_factors(double *factor, const seen_weights *seen, const msi_ms_reader *reader)
 {
+    double expected[MSI_BEAM_STEPS] = {0}, all = 0;
+    for (int i = 0; seen && i < MSI_BEAM_STEPS; i++) all += seen->of_hz[i];
+    for (int i = 0; all > 0 && i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *s = msi_ms_reader_spw(reader, i);
+        for (int32_t c = 0; c < s->n_chan; c++)
+            expected[msi_beam_step(seen->range_hz, s->freq_hz[c])] += (double)s->n_row * s->width_hz[c];
+    }
+    for (int i = 0; i < MSI_BEAM_STEPS; i++) factor[i] = expected[i] > 0 ? seen->of_hz[i] / expected[i] : !(all > 0);
+}
+
+/* Group the selected channels of a range of frequencies by equal steps: means, weighted by rows and width, and by the
+ * weights of the samples. Given: seen  NULL: not known */
+static void group_frequencies(frequencies *f, const msi_ms_reader *reader, const seen_weights *seen, double begin_hz,
+                              double end_hz, double low_hz, double high_hz)
+{
+    double factor[MSI_BEAM_STEPS];
     memset(f, 0, sizeof *f);
+    find_factors(factor, seen, reader);
     const double groups = ceil((high_hz - low_hz) / high_hz / NARROW);
     f->n = groups < 1 ? 1 : groups > MOST_FREQUENCIES ? MOST_FREQUENCIES : (int)groups;
     for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
         const msi_ms_spw *s = msi_ms_reader_spw(reader, i);
         for (int32_t c = 0; c < s->n_chan; c++) {
-            const double hz = s->freq_hz[c], w = (double)s->n_row * s->width_hz[c];
+            const double hz = s->freq_hz[c];
+            const double w = (double)s->n_row * s->width_hz[c] * factor[seen ? msi_beam_step(seen->range_hz, hz) : 0];
             int g = f->n > 1 ? (int)((hz - low_hz) / (high_hz - low_hz) * f->n) : 0;
             if (hz < begin_hz || hz >= end_hz) continue;
             g = g < 0 ? 0 : g >= f->n ? f->n - 1 : g;
@@ -60,6 +83,15 @@ static void group_frequencies(frequencies *f, const msi_ms_reader *reader, doubl
     if (all > 0) return;
     /* An interval without rows: its images are NaN, whatever the beam. */
     *f = (frequencies){1, {0.5 * (low_hz + high_hz)}, {1}};
+}
+
+/* Group the frequencies of an output channel. */
+static void group_channel(frequencies *f, const msi_imaging_run *r, int64_t channel)
+{
+    const msi_output_channels *c = &r->channels;
+    const seen_weights seen = {{c->low_hz[0], c->high_hz[c->n - 1]}, r->pb_of_hz};
+    group_frequencies(f, r->reader, &seen, c->edge_hz[channel], c->edge_hz[channel + 1], c->low_hz[channel],
+                      c->high_hz[channel]);
 }
 
 static int mean_of(msi_pb_mean *mean, const msi_pb_array *a, const frequencies *f, const msi_image_geometry *g,
@@ -132,6 +164,7 @@ int msi_imaging_pb_open(msi_imaging_run *r)
     if (!msi_imaging_pb_wanted(o)) return MSI_OK;
     MSI_TRY(msi_alloc(&r->pb_mean, o->channels_out + 1, sizeof *r->pb_mean, "primary beams"));
     MSI_TRY(msi_alloc(&r->pb_weight, o->channels_out, sizeof *r->pb_weight, "primary beams"));
+    MSI_TRY(msi_alloc(&r->pb_of_hz, MSI_BEAM_STEPS, sizeof *r->pb_of_hz, "primary beams"));
     if (o->pb.reuse || r->is_empty) return MSI_OK;
     const msi_pb_choice choice = {msi_imaging_pb_word(o), o->pb.is_differential, o->pb.by_table, 0};
     MSI_TRY(msi_pb_array_make(&r->pb, &choice, r->reader, edge[0], end[o->channels_out - 1], r->observation.dir_frame));
@@ -157,6 +190,8 @@ int msi_imaging_pb_weigh(msi_imaging_run *r, msi_beam_weights *weights)
             MSI_TRY(msi_ranks_sum(r->ranks, r->pb->set[i].counted,
                                   (int64_t)r->pb->set[i].n_class * r->pb->set[i].n_class, MSI_FP64));
     for (int i = 0; r->pb && i < n; i++) msi_pb_array_weigh(r->pb, i, weights[i].pair, &weights[i].times);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < MSI_BEAM_STEPS; k++) r->pb_of_hz[k] += weights[i].of_hz[k];
     return MSI_OK;
 }
 
@@ -168,11 +203,13 @@ void msi_imaging_pb_close(msi_imaging_run *r)
     for (int64_t c = 0; r->pb_mean && c <= r->options->channels_out; c++) msi_pb_mean_free(&r->pb_mean[c]);
     msi_free(r->pb_mean);
     msi_free(r->pb_weight);
+    msi_free(r->pb_of_hz);
     msi_free(r->contour);
     r->contour = NULL;
     msi_pb_array_free(r->pb);
     r->pb_mean = NULL;
     r->pb_weight = NULL;
+    r->pb_of_hz = NULL;
     r->pb = NULL;
 }
 
@@ -249,8 +286,7 @@ static int make_mean(msi_imaging_run *r, int64_t channel, msi_pb_mean *mean)
 {
     frequencies f;
     const double centre[2] = {r->ra_rad, r->dec_rad};
-    group_frequencies(&f, r->reader, r->channels.edge_hz[channel], r->channels.edge_hz[channel + 1],
-                      r->channels.low_hz[channel], r->channels.high_hz[channel]);
+    group_channel(&f, r, channel);
     const double start_s = msi_wall_s();
     const int rc = mean_of(mean, r->pb, &f, &r->options->geometry, centre, r->planes, r->n_plane);
     r->pb_s[0] += msi_wall_s() - start_s;
@@ -262,8 +298,7 @@ int msi_imaging_pb_mosaic(msi_imaging_run *r, int64_t channel, double *weight, m
     frequencies f;
     float *plain;
     const int64_t n = msi_image_n_pixel(&r->options->geometry);
-    group_frequencies(&f, r->reader, r->channels.edge_hz[channel], r->channels.edge_hz[channel + 1],
-                      r->channels.low_hz[channel], r->channels.high_hz[channel]);
+    group_channel(&f, r, channel);
     MSI_TRY(msi_mosaic_channel_make(out, &r->mosaic->fields, weight, r->planes, r->n_plane, f.n, f.freq_hz, f.weight));
     MSI_TRY(msi_alloc(&plain, n, sizeof *plain, "the response of a mosaic"));
     memcpy(plain, out->response, (size_t)n * sizeof *plain);
@@ -684,7 +719,7 @@ int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms
     }
     const msi_pb_choice choice = {msi_imaging_pb_word(o), o->pb.is_differential, o->pb.by_table, 1};
     MSI_TRY(msi_pb_array_make(&a, &choice, reader, low, high, frame));
-    group_frequencies(&f, reader, low, INFINITY, low, high);
+    group_frequencies(&f, reader, NULL, low, INFINITY, low, high);
     /* A model must be divided by the beam at all frequencies. */
     const int divides = o->pb.grid || o->pb.mosaic;
     if (divides) f = (frequencies){1, {high}, {1}};

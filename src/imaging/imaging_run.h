@@ -109,6 +109,7 @@ typedef struct msi_imaging_run {
     double pb_s[2];              /* time spent on models, and on their images and corrections */
     msi_fits_contour *contour;   /* contour of half power of the channel whose images were written last; NULL: none */
     double *pb_weight;           /* [channels_out] the sums of weights of the channels */
+    double *pb_of_hz;            /* [MSI_BEAM_STEPS] the sums of weights by frequency; all 0 before samples are read */
     int64_t n_loaded, n_outside; /* samples that the gridders kept; that they dropped */
 } msi_imaging_run;
 

@@ -279,6 +279,7 @@ int msi_conversion_request_make(msi_conversion_request **out, int64_t *n_byte, c
     o->dec_rad = spec->dec_rad;
     o->least_turn_rad = spec->least_turn_rad;
     o->sums_beam_weights = spec->sums_beam_weights;
+    memcpy(o->beam_hz, spec->beam_hz, sizeof o->beam_hz);
     o->n_channel = spec->channels->n;
     memcpy(o->edge_hz, spec->channels->edge_hz, edges);
     return MSI_OK;
@@ -453,6 +454,7 @@ void msi_converted_beam_weights(const msi_conversion_request *o, const msi_ms_bl
     if (!o->sums_beam_weights) return;
     const msi_beam_weights *w = beam_weights_of((void *)b->converted);
     for (int i = 0; i < MSI_MS_PAIRS; i++) sum->pair[i] += w->pair[i];
+    for (int i = 0; i < MSI_BEAM_STEPS; i++) sum->of_hz[i] += w->of_hz[i];
     msi_ms_row_times_add(&sum->times, &w->times);
 }
 
@@ -619,8 +621,19 @@ static msi_ms_block piece_rows(const msi_ms_block *b, const piece *t)
 }
 
 /* Sum the weights of the rows of a piece. Given: weight [n_row][n_chan] of the first plane */
-static void sum_weights(const msi_ms_block *b, const piece *t, const float *weight, msi_beam_weights *sum)
+static void sum_weights(const msi_ms_block *b, const piece *t, const float *weight, const double range_hz[2],
+                        msi_beam_weights *sum)
 {
+    enum { AT_ONCE = 256 };
+    for (int32_t first = 0; first < t->n_chan; first += AT_ONCE) {
+        const int32_t n = t->n_chan - first < AT_ONCE ? t->n_chan - first : AT_ONCE;
+        double of_channel[AT_ONCE] = {0};
+        for (int64_t i = 0; i < t->n_row; i++)
+            for (int32_t c = 0; c < n; c++) of_channel[c] += (double)weight[i * t->n_chan + first + c];
+        for (int32_t c = 0; c < n; c++)
+            if (isfinite(of_channel[c]))
+                sum->of_hz[msi_beam_step(range_hz, b->freq_hz[t->first + first + c])] += of_channel[c];
+    }
     for (int64_t i = 0; i < t->n_row; i++) {
         double of_row = 0;
         for (int32_t c = 0; c < t->n_chan; c++) of_row += (double)weight[i * t->n_chan + c];
@@ -676,7 +689,7 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
         if (turns)
             msi_phase_shift_apply(&shift, t.n_row, t.n_chan, o->n_plane, block->freq_hz + t.first, uvw_m + 3 * t.row,
                                   w->vis);
-        if (o->sums_beam_weights) sum_weights(block, &t, out.weight, beam_weights_of(converted));
+        if (o->sums_beam_weights) sum_weights(block, &t, out.weight, o->beam_hz, beam_weights_of(converted));
         if (o->grid.n)
             put_framed(converter, o, n_place, &t, block, uvw_m + 3 * t.row, converted);
         else if (!at_once)

@@ -51,6 +51,7 @@ typedef struct msi_conversion_spec {
     int64_t n_turn;
     const msi_continuum *continuum; /* to subtract; NULL: none */
     int sums_beam_weights;          /* count the weights that a mean primary beam needs */
+    double beam_hz[2];              /* the range of frequencies over which they are counted */
     double least_turn_rad;          /* a block is not shifted if no phase would change by more than this */
 } msi_conversion_spec;
 
@@ -62,6 +63,7 @@ typedef struct msi_conversion_request {
     msi_precision precision;
     double ra_rad, dec_rad, least_turn_rad;
     int sums_beam_weights;
+    double beam_hz[2];
     msi_continuum continuum;
     msi_channel_grid grid;     /* n 0: channels are groups of the data's channels */
     int64_t n_shift, shift_at; /* Doppler shifts of fields, and the byte of the request at which the first one is */
@@ -112,12 +114,22 @@ typedef struct msi_block_into {
  */
 int msi_converted_tally(const msi_ms_block *block, msi_sample_tally *tally);
 
-/* Sums of the weights of the first plane, before density weighting, by the kinds of dishes of a baseline and by sidereal
- * time. */
+enum { MSI_BEAM_STEPS = 512 };
+
+/* Sums of the weights of the first plane, before density weighting, by the kinds of dishes of a baseline, by sidereal time
+ * and by frequency. */
 typedef struct msi_beam_weights {
     double pair[MSI_MS_PAIRS]; /* as msi_ms_block.pair */
+    double of_hz[MSI_BEAM_STEPS];
     msi_ms_row_times times;
 } msi_beam_weights;
+
+/* msi_beam_step - return the step of a frequency in msi_beam_weights.of_hz, counted over a range of frequencies. */
+static inline int msi_beam_step(const double range_hz[2], double hz)
+{
+    const double at = (hz - range_hz[0]) / (range_hz[1] - range_hz[0]) * MSI_BEAM_STEPS;
+    return at >= MSI_BEAM_STEPS ? MSI_BEAM_STEPS - 1 : at > 0 ? (int)at : 0;
+}
 
 /* msi_converted_beam_weights - add the weights of a converted block, if the request sums them. */
 void msi_converted_beam_weights(const msi_conversion_request *request, const msi_ms_block *block,
