@@ -90,7 +90,7 @@ typedef struct msi_ms_set {
     double *antenna_diameter_m; /* [n_antenna] 0: unknown */
     msi_ms_name *antenna_name;  /* [n_antenna] "": unknown */
     uint8_t *antenna_kind;      /* [n_antenna] below MSI_MS_KINDS, by diameter */
-    int has_delay;              /* the first row of MWA_TILE_POINTING was read */
+    int has_delay;              /* the first row of MWA_TILE_POINTING was read; 2: other rows differ */
     int32_t delay[MSI_MS_DELAYS];
     msi_ms_stations stations;
     msi_ms_row_times row_times; /* times of the selected rows */

@@ -162,7 +162,7 @@ static int pass_set(msi_cursor *c, msi_ms_set *set, int *is_whole)
         memcpy(set->place, h.place, sizeof h.place);
         memcpy(set->telescope, h.telescope, sizeof h.telescope);
         end_text(set->telescope, sizeof set->telescope);
-        set->has_delay = h.has_delay != 0;
+        set->has_delay = h.has_delay == 2 ? 2 : h.has_delay != 0;
         memcpy(set->delay, h.delay, sizeof h.delay);
         set->row_times = h.row_times;
         MSI_TRY(msi_alloc(&set->setup, h.n_setup > 0 ? h.n_setup : 1, sizeof *set->setup, "data descriptions"));

@@ -217,7 +217,7 @@ typedef struct msi_ms_beam_facts {
     const double *itrf_m;            /* [n_antenna][3] */
     double position_itrf_m[3];       /* mean of the antennas; 0: unknown */
     msi_ms_row_times row_times;      /* the selected rows */
-    int has_delay;                   /* MWA_TILE_POINTING has the delays of the tiles */
+    int has_delay;                   /* MWA_TILE_POINTING has delays of the tiles; 2: several that differ */
     int32_t delay[MSI_MS_DELAYS];    /* steps; 32: the dipole is off */
     const msi_ms_stations *stations; /* borrowed */
 } msi_ms_beam_facts;

@@ -268,7 +268,7 @@ out:
     return status;
 }
 
-/* Read the delays of the first pointing of MWA tiles, if the set has that subtable. */
+/* Read the delays of MWA tiles, if the set has that subtable, and whether all its pointings have the same. */
 static int read_delays(msi_ms_set *set)
 {
     ccc_table *t = NULL;
@@ -278,6 +278,12 @@ static int read_delays(msi_ms_set *set)
     int status =
         check_optional(ccc_get_range(t, "DELAYS", 0, 1, NULL, CCC_INT32, set->delay, MSI_MS_DELAYS), &is_there);
     set->has_delay = is_there;
+    const int64_t n = ccc_table_n_row(t);
+    for (int64_t i = 1; status == MSI_OK && set->has_delay == 1 && i < n; i++) {
+        int32_t delay[MSI_MS_DELAYS];
+        status = check_optional(ccc_get_range(t, "DELAYS", i, 1, NULL, CCC_INT32, delay, MSI_MS_DELAYS), &is_there);
+        if (status == MSI_OK && is_there && memcmp(delay, set->delay, sizeof delay) != 0) set->has_delay = 2;
+    }
     ccc_table_close(t);
     return status;
 }

@@ -55,21 +55,28 @@ class Set:
             except RuntimeError as e:
                 raise Refusal("%s: %s" % (path, str(e).splitlines()[0])) from e
         self.path = path
-        self.telescope = column("TELESCOPE_NAME", "OBSERVATION")[0]
+        self.telescope = column("TELESCOPE_NAME", "OBSERVATION")[0].strip()
         self.time = np.unique(column("TIME", ""))
         field = np.unique(column("FIELD_ID", ""))
-        if len(field) > 1:
-            raise Refusal("%s: has %d fields; split the one to image" % (path, len(field)))
+        if len(field) != 1:
+            raise Refusal("%s: its rows are of %d fields; split the one to image" % (path, len(field)))
         self.ra, self.dec = column("PHASE_DIR", "FIELD")[field[0]].ravel()[:2]
         self.freq = column("CHAN_FREQ", "SPECTRAL_WINDOW").ravel()
         self.width = np.abs(column("CHAN_WIDTH", "SPECTRAL_WINDOW")).max()
         self.position = column("POSITION", "ANTENNA").mean(axis=0)
-        self.delays = column("DELAYS", "MWA_TILE_POINTING")[0] if self.telescope == "MWA" else None
+        self.is_mwa = self.telescope.upper() == "MWA"
+        delays = column("DELAYS", "MWA_TILE_POINTING") if self.is_mwa else [None]
+        if len(delays) > 1 and np.ptp(delays, axis=0).any():
+            raise Refusal("%s: MWA_TILE_POINTING has %d pointings; split the set by time" % (path, len(delays)))
+        self.delays = delays[0]
+
+
+MOST_STEPS = 100000
 
 
 def _steps(low, high, most, alone):
     """Positions from low to high with a step of at most `most`, and the step; for a single position `alone`."""
-    n = int(np.ceil((high - low) / most * (1 - 1e-9))) + 1
+    n = int(min(np.ceil((high - low) / most * (1 - 1e-9)), MOST_STEPS)) + 1
     return np.linspace(low, high, n), (high - low) / (n - 1) if n > 1 else alone
 
 
@@ -105,7 +112,10 @@ class Tiles:
         if not os.path.isfile(path):
             raise Refusal("'%s': no such file; give -mwa-path with mwa_full_embedded_element_pattern.h5, or image with -pb "
                           "mwa-analytic, which needs none" % path)
-        self.of, self.beam = of, hyperbeam.FEEBeam(path)
+        try:
+            self.of, self.beam = of, hyperbeam.FEEBeam(path)
+        except hyperbeam.HyperbeamError as e:
+            raise Refusal("%s: mwa_hyperbeam cannot read it: %s" % (path, e)) from e
 
     def jones(self, _, time_s, hz, grid):
         """Jones matrices [ny][nx][feed][north, east]."""
@@ -142,6 +152,7 @@ class Stations:
         for prefix in sys.prefix, os.path.join(os.path.dirname(os.path.realpath(self.everybeam.__file__)), "../../.."):
             if os.path.isdir(os.path.join(prefix, "share/everybeam")):
                 os.environ.setdefault("EVERYBEAM_DATADIR", os.path.join(prefix, "share/everybeam"))
+        self.path = of.path
         try:
             self.beam = self.everybeam.load_telescope(of.path)
         except RuntimeError as e:
@@ -156,7 +167,12 @@ class Stations:
         view.ra, view.dec, (view.width, view.height), (view.dl, view.dm) = grid.ra, grid.dec, grid.n, grid.cell
         # The middle of everybeam's grid is pixel n / 2, that of these nodes (n - 1) / 2.
         view.l_shift, view.m_shift = ((m / 2 - (m - 1) / 2) * c * sign for m, c, sign in zip(grid.n, grid.cell, (-1, 1)))
-        return np.nan_to_num(self.beam.gridded_response(view, time_s, hz, station))
+        try:
+            return np.nan_to_num(self.beam.gridded_response(view, time_s, hz, station))
+        except RuntimeError as e:
+            hint = ("; give everybeam casacore's tables of measures: a file ~/.casarc with the line 'measures.directory: FOLDER', such as "
+                    "/usr/share/casacore/data" if "Meas" in str(e) else "")
+            raise Refusal("%s: everybeam: %s%s" % (self.path, str(e).split("\t")[-1].strip(), hint)) from e
 
 
 def write(of, source, options):
@@ -172,6 +188,12 @@ def write(of, source, options):
     grid = Grid(centre, options)
     times, time_step = _steps(of.time[0], of.time[-1], options.slot or source.slot, options.slot or source.slot)
     freqs, freq_step = _steps(of.freq.min(), of.freq.max(), FREQUENCY_STEP * of.freq.min(), of.width)
+    most = 32 * grid.n[0] * grid.n[1] * len(source.stations) * len(times) * len(freqs)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if most > memory / 2 or len(times) > MOST_STEPS:
+        raise Refusal("%s: up to %d stations at %d%s times and %d frequencies need %.1f GB, of %.1f in this machine; give a longer -slot, fewer "
+                      "-nodes, or a set of a part of the band" % (of.path, len(source.stations), len(times), " or more" * (len(times) > MOST_STEPS),
+                                                                  len(freqs), most / 1e9, memory / 1e9))
     first = [source.jones(k, times[0], freqs[0], grid) for k in source.stations]
     apart = max(np.abs(j - first[0]).max() for j in first) / max(np.abs(first[0]).max(), 1e-30)
     stations = list(source.stations) if apart > 1e-5 else [0]
@@ -186,7 +208,10 @@ def write(of, source, options):
         hdu.header.update({"CTYPE%d" % i: kind, "CRVAL%d" % i: value, "CDELT%d" % i: step,
                            "CRPIX%d" % i: (grid.n[i - 1] + 1) / 2 if i < 3 else 1, "CUNIT%d" % i: unit})
     hdu.header["RADESYS"], hdu.header["TELESCOP"] = "FK5", of.telescope
-    hdu.writeto(options.name, overwrite=True)
+    try:
+        hdu.writeto(options.name, overwrite=True)
+    except OSError as e:
+        raise Refusal("%s: %s" % (options.name, e.strerror or e)) from e
     return len(stations), len(times), len(freqs)
 
 
@@ -206,7 +231,7 @@ def main(words=None):
         parser.error("-size and -nodes are at least 4, -slot is positive, and -name ends in .fits")
     try:
         of = Set(options.set)
-        done = write(of, Tiles(of, options.mwa_path) if of.telescope == "MWA" else Stations(of), options)
+        done = write(of, Tiles(of, options.mwa_path) if of.is_mwa else Stations(of), options)
     except Refusal as e:
         print("msimage.beam: error: %s" % e, file=sys.stderr)
         return 3

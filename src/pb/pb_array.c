@@ -153,6 +153,7 @@ static int make_set(msi_pb_site *s, const char *word, const msi_ms_beam_facts *f
                      .is_circular = is_circular,
                      .diameter_m = f->diameter_m,
                      .delay = f->has_delay ? f->delay : NULL,
+                     .delays_differ = f->has_delay == 2,
                      .stations = f->stations,
                      .itrf_m = f->itrf_m,
                      .first_s = INFINITY,

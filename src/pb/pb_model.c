@@ -731,6 +731,12 @@ static int make_mwa(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOT
                              "no primary beam of %s: the delays of its tiles are unknown, because the set has no "
                              "column DELAYS in MWA_TILE_POINTING; give -pb off",
                              set->telescope);
+    if (set->delays_differ)
+        return msi_error_set(
+            MSI_EINPUT,
+            "no primary beam of %s: MWA_TILE_POINTING has pointings with different delays; split the set "
+            "by pointings",
+            set->telescope);
     for (int k = 0; k < TILE_DIPOLES; k++) {
         if (set->delay[k] < 0 || set->delay[k] > DIPOLE_OFF)
             return msi_error_set(MSI_EINPUT, "no primary beam of %s: the delay of dipole %d is %d, not 0 to %d",

@@ -47,6 +47,7 @@ typedef struct msi_pb_set {
     const char *const *name;         /* [n_antenna] */
     int is_circular;                 /* feeds are R and L */
     const int32_t *delay;            /* [16] steps of the delays of an MWA tile, 32: dipole off; NULL if unknown */
+    int delays_differ;               /* the set has pointings with other delays too */
     const msi_ms_stations *stations; /* layouts of LOFAR's stations; NULL if unknown */
     const double *itrf_m;            /* [n_antenna][3] for the layouts: phases are relative to these */
     double site_axes[3][3];          /* ITRF unit vectors along east, north and up at the site, for the layouts */

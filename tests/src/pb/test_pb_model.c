@@ -631,6 +631,10 @@ static void errors_name_telescope_and_frequencies(void **state)
     assert_int_equal(msi_pb_model_make(&m, "mwa-analytic", &set, note), MSI_EINPUT);
     assert_non_null(strstr(msi_error_get(), "33"));
     set.delay = sweet_spot;
+    set.delays_differ = 1;
+    assert_int_equal(msi_pb_model_make(&m, "auto", &set, note), MSI_EINPUT);
+    assert_non_null(strstr(msi_error_get(), "split the set"));
+    set.delays_differ = 0;
     set.high_hz = 400e6;
     assert_int_equal(msi_pb_model_make(&m, "mwa-analytic", &set, note), MSI_EINPUT);
     assert_non_null(strstr(msi_error_get(), "70 to 300 MHz"));

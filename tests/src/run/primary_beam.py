@@ -434,6 +434,9 @@ def check_helper(s):
     done = helped(s, sky.path, n, cell)
     s.must(done.returncode == 3 and "pip install everybeam" in done.stderr and done.stderr.count("\n") == 1, "no package: one line")
     write_packages(s, ("everybeam", EVERYBEAM))
+    for title, words, pattern in (("many times", ("-slot", "1e-9"), "longer -slot"), ("a folder that is missing", (), "No such file")):
+        done = helped(s, sky.path, n, cell, *words, name="none/beam.fits")
+        s.must(done.returncode == 3 and pattern in done.stderr and done.stderr.count("\n") == 1, "%s: %s" % (title, done.stderr[-300:]))
     done = helped(s, sky.path, n, cell, "-slot", "1700")
     s.must(done.returncode == 0 and "5 station(s), 12 time(s), 1 frequencies" in done.stdout, "everybeam: %s" % done.stdout + done.stderr[-300:])
     given = {}
@@ -801,7 +804,12 @@ class Tiles:
 def check_mwa(s):
     """Tiles that stand still: the mean beam over a time in which the sky turns, and a prediction."""
     empty(s)
-    tiles_are_right(s, Tiles(s), "auto", 1e-4)
+    sky = Tiles(s)
+    tiles_are_right(s, sky, "auto", 1e-4)
+    with table(sky.path + "/MWA_TILE_POINTING", readonly=False, ack=False) as t:
+        t.addrows(1)
+        t.putcell("DELAYS", 1, np.array(MWA_DELAYS, np.int32)[::-1] + 1)
+    s.refused("pointings with other delays", 3, "split the set", "-size", 64, 64, "-scale", "1amin", "-pbcor", sky.path)
 
 
 def tiles_are_right(s, sky, model, most, *more):
