@@ -135,6 +135,32 @@ int msi_exit_code(int status)
 
 /* ---- Resource limits ---- */
 
+/* These functions run before libc is initialised, so AddressSanitizer must not instrument them. */
+#define BEFORE_LIBRARIES __attribute__((no_sanitize_address))
+
+/* Return whether a line of the environment sets a variable. */
+BEFORE_LIBRARIES static int is_variable(const char *line, const char *name)
+{
+    while (*name && *line == *name) {
+        line++;
+        name++;
+    }
+    return !*name && *line == '=';
+}
+
+BEFORE_LIBRARIES void msi_process_prefer_passive(int argc, char **argv, char **environment)
+{
+    static char passive[] = "OMP_WAIT_POLICY=passive";
+    char **place = NULL;
+    (void)argc;
+    (void)argv;
+    for (char **e = environment; *e; e++) {
+        if (is_variable(*e, "OMP_WAIT_POLICY") || is_variable(*e, "GOMP_SPINCOUNT")) return;
+        if (is_variable(*e, "_")) place = e;
+    }
+    if (place) *place = passive;
+}
+
 /* A run needs less than 128 kB of stack. Libraries and threads of the GPU driver get the usual size. */
 static const rlim_t NEEDED_STACK = 512 << 10, USUAL_STACK = 8 << 20;
 

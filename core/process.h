@@ -59,6 +59,19 @@ int msi_exit_code(int status);
 /* ---- Resource limits: stack, open files, threads ---- */
 
 /*
+ * msi_process_prefer_passive - set OMP_WAIT_POLICY=passive, before libgomp reads it. By default threads spin at a barrier
+ * for milliseconds. On a busy machine they take cores from the threads that they wait for, and a run takes more than
+ * twice the time. The variable replaces `_`, which shells set and these programs do not use, because the environment has
+ * no spare slot. Without `_`, or with a policy in the environment, nothing changes.
+ */
+void msi_process_prefer_passive(int argc, char **argv, char **environment);
+
+/* In the main file of a program: the loader calls it before it starts the libraries. */
+#define MSI_PREFER_PASSIVE_THREADS                                                                                     \
+    __attribute__((section(".preinit_array"), used)) static void (*const msi_before_libraries)(                        \
+        int, char **, char **) = msi_process_prefer_passive
+
+/*
  * msi_process_hold_standard_files - occupy the standard descriptors that are closed when the program starts. Otherwise a
  * file opened later would get such a number, and printed text would go into it. Printing fails as before.
  */

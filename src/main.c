@@ -33,43 +33,9 @@
 /* Images that are written at a time. */
 enum { IDLE_BLOCKS = 16 };
 
-/* ---- Before anything else ---- */
+/* ---- Start ---- */
 
-/* These functions run before libc is initialised, so AddressSanitizer must not instrument them. */
-#define BEFORE_LIBRARIES __attribute__((no_sanitize_address))
-
-/* Return whether a line of the environment sets a variable. */
-BEFORE_LIBRARIES static int is_variable(const char *line, const char *name)
-{
-    while (*name && *line == *name) {
-        line++;
-        name++;
-    }
-    return !*name && *line == '=';
-}
-
-/*
- * Set OMP_WAIT_POLICY=passive before libgomp reads it, which is before main. By default threads spin at a barrier for
- * milliseconds. On a busy machine they take cores from the threads that they wait for, and a run takes more than twice
- * the time. The variable replaces `_`, which shells set and this program does not use, because the environment has no
- * spare slot.
- */
-BEFORE_LIBRARIES static void prefer_passive(int argc, char **argv, char **environment)
-{
-    static char passive[] = "OMP_WAIT_POLICY=passive";
-    char **place = NULL;
-    (void)argc;
-    (void)argv;
-    for (char **e = environment; *e; e++) {
-        if (is_variable(*e, "OMP_WAIT_POLICY") || is_variable(*e, "GOMP_SPINCOUNT")) return;
-        if (is_variable(*e, "_")) place = e;
-    }
-    if (place) *place = passive;
-}
-
-/* The loader calls this before it starts the libraries. */
-__attribute__((section(".preinit_array"), used)) static void (*const before_libraries)(int, char **,
-                                                                                       char **) = prefer_passive;
+MSI_PREFER_PASSIVE_THREADS;
 
 /* Restart the program once, with OMP_WAIT_POLICY=passive, if the environment had no `_` to replace; this takes 0.03 s.
  * Given: always  1: restart in any case, because the stack limit was raised */

@@ -170,6 +170,8 @@ static int run(int argc, char **argv, msi_makems_options *options)
     return MSI_OK;
 }
 
+MSI_PREFER_PASSIVE_THREADS;
+
 int main(int argc, char **argv)
 {
     msi_makems_options options = {0};

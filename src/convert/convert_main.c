@@ -508,6 +508,8 @@ static int run_action(msi_convert_options *o)
     return run_conversion(o);
 }
 
+MSI_PREFER_PASSIVE_THREADS;
+
 int main(int argc, char **argv)
 {
     msi_convert_options options = {0};

@@ -249,6 +249,8 @@ static int run_program(int argc, char **argv)
     return MSI_OK;
 }
 
+MSI_PREFER_PASSIVE_THREADS;
+
 int main(int argc, char **argv)
 {
     msi_process_hold_standard_files();
