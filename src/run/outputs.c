@@ -621,7 +621,10 @@ static void forget_dropped(msi_outputs *o)
 
 int msi_outputs_commit(msi_outputs *o)
 {
+    const double begin_s = msi_wall_s();
     MSI_TRY(msi_publish_commit(o->publish));
+    const double taken_s = msi_wall_s() - begin_s;
+    if (taken_s >= 0.1) msi_log_info("waited %.2f s for the disk to complete the files", taken_s);
     forget_dropped(o);
     log_written(o);
     return MSI_OK;
