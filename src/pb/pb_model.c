@@ -797,10 +797,14 @@ static const struct {
     int (*make)(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOTE]);
     const char *telescope[3]; /* names for `auto` */
 } named[] = {
-    {"meerkat", make_meerkat, {"MeerKAT"}},  {"vla", make_vla, {"EVLA", "VLA", "JVLA"}},
-    {"atca", make_atca, {"ATCA"}},           {"gmrt", make_gmrt, {"GMRT", "uGMRT"}},
-    {"alma", make_alma, {"ALMA", "ACA"}},    {"askap", make_askap, {"ASKAP"}},
-    {"ska-mid", make_ska_mid, {"SKA-Mid"}},  {"mwa-analytic", make_mwa, {"MWA"}},
+    {"meerkat", make_meerkat, {"MeerKAT"}},
+    {"vla", make_vla, {"EVLA", "VLA", "JVLA"}},
+    {"atca", make_atca, {"ATCA"}},
+    {"gmrt", make_gmrt, {"GMRT", "uGMRT"}},
+    {"alma", make_alma, {"ALMA", "ACA"}},
+    {"askap", make_askap, {"ASKAP"}},
+    {"ska-mid", make_ska_mid, {"SKA-Mid", "SKA1-Mid", "MeerKAT+"}},
+    {"mwa-analytic", make_mwa, {"MWA"}},
     {"vla-squint", make_vla_squint, {NULL}},
 };
 
@@ -821,10 +825,12 @@ static const char *list_words(char text[WORDS_BYTES])
     return text;
 }
 
-/* Return the index of the model of a telescope, or MSI_EINPUT. */
-static int find_telescope(const char *telescope)
+/* Return the index of the model of a set's telescope, or MSI_EINPUT. */
+static int find_telescope(const msi_pb_set *set)
 {
-    char words[WORDS_BYTES];
+    char words[WORDS_BYTES], dishes[64] = "";
+    const char *telescope = set->telescope;
+    int is_one = set->n_antenna > 0;
     for (int i = 0; i < N_NAMED; i++)
         for (int k = 0; k < 3 && named[i].telescope[k]; k++)
             if (is_same_name(telescope, named[i].telescope[k])) return i;
@@ -835,8 +841,11 @@ static int find_telescope(const char *telescope)
                 "there is no model of the primary beam of %s, whose stations are arrays of dipoles: give -pb FILE.fits "
                 "from 'python -m msimage.beam', or -pb off",
                 without_model[i]);
-    return msi_error_set(MSI_EINPUT, "there is no model of the primary beam of telescope '%s': give -pb %s", telescope,
-                         list_words(words));
+    for (int64_t i = 0; is_one && i < set->n_antenna; i++)
+        is_one = set->diameter_m && set->diameter_m[i] > 0 && fabs(set->diameter_m[i] - set->diameter_m[0]) < 1e-3;
+    if (is_one) snprintf(dishes, sizeof dishes, "-pb airy:%.4g, by its DISH_DIAMETER, or ", set->diameter_m[0]);
+    return msi_error_set(MSI_EINPUT, "there is no model of the primary beam of telescope '%s': give %s-pb %s",
+                         telescope, dishes, list_words(words));
 }
 
 /* Return the index in with_numbers, or -1. */
@@ -882,7 +891,7 @@ int msi_pb_model_make(msi_pb_model **out, const char *word, const msi_pb_set *se
     } else if (!rc && is_lofar(word, set->telescope)) {
         rc = make_lofar(m, lofar_folder(word), set, note);
     } else if (!rc) {
-        const int k = strcmp(word, "auto") == 0 ? find_telescope(set->telescope) : find_named(word);
+        const int k = strcmp(word, "auto") == 0 ? find_telescope(set) : find_named(word);
         rc = k < 0 ? k : named[k].make(m, set, note);
     }
     if (rc) {

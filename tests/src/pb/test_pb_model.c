@@ -574,13 +574,22 @@ static void telescopes_choose_their_models(void **state)
         const char *telescope, *name;
         double mhz;
     } cases[] = {
-        {"MeerKAT", "MeerKAT L", 1300},    {"meerkat", "MeerKAT L", 1300},
-        {"EVLA", "VLA L", 1400},           {"VLA", "VLA C", 5000},
-        {"ATCA", "ATCA X", 9000},          {"atca", "ATCA K", 22000},
-        {"GMRT", "GMRT band 4", 700},      {"uGMRT", "GMRT band 3", 400},
-        {"ALMA", "ALMA Airy", 1e5},        {"ACA", "ALMA Airy", 1e5},
-        {"ASKAP", "ASKAP Gaussian", 900},  {"SKA-MID", "SKA-Mid Airy", 1000},
-        {"SKA Mid", "SKA-Mid Airy", 1000}, {"skamid", "SKA-Mid Airy", 1000},
+        {"MeerKAT", "MeerKAT L", 1300},
+        {"meerkat", "MeerKAT L", 1300},
+        {"EVLA", "VLA L", 1400},
+        {"VLA", "VLA C", 5000},
+        {"ATCA", "ATCA X", 9000},
+        {"atca", "ATCA K", 22000},
+        {"GMRT", "GMRT band 4", 700},
+        {"uGMRT", "GMRT band 3", 400},
+        {"ALMA", "ALMA Airy", 1e5},
+        {"ACA", "ALMA Airy", 1e5},
+        {"ASKAP", "ASKAP Gaussian", 900},
+        {"SKA-MID", "SKA-Mid Airy", 1000},
+        {"SKA1_MID", "SKA-Mid Airy", 1000},
+        {"MeerKAT+", "SKA-Mid Airy", 1000},
+        {"SKA Mid", "SKA-Mid Airy", 1000},
+        {"skamid", "SKA-Mid Airy", 1000},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         msi_pb_model *m = made("auto", cases[i].telescope, cases[i].mhz, cases[i].mhz);
@@ -612,6 +621,10 @@ static void errors_name_telescope_and_frequencies(void **state)
     refuses("auto", "PARKES-3", 1400, 1400, "'PARKES-3'", "airy:25");
     refuses("auto", "", 1400, 1400, "''", "meerkat, vla");
     refuses("auto", "MeerKATs", 1400, 1400, "'MeerKATs'", "airy:25");
+    msi_pb_model *none;
+    const msi_pb_set vlba = {.telescope = "VLBA", .n_antenna = 2, .diameter_m = (double[]){25, 25}};
+    assert_int_equal(msi_pb_model_make(&none, "auto", &vlba, note), MSI_EINPUT);
+    assert_non_null(strstr(msi_error_get(), "'VLBA': give -pb airy:25, by its DISH_DIAMETER"));
     refuses("auto", "LOFAR", 150, 150, "LOFAR", "-pb off");
     refuses("auto", "SKA-LOW", 150, 150, "SKA-Low", "-pb off");
     refuses("auto", "OVRO_LWA", 50, 50, "OVRO-LWA", "-pb off");
