@@ -33,6 +33,8 @@ enum {
     MOST_DEPTH = 4     /* of children of children */
 };
 
+static const rlim_t LITTLE_SPACE = 512 << 20; /* bytes; a reader alone needs about 100 MB */
+
 struct msi_child {
     msi_child_spec spec;
     pid_t id;                 /* 0 in the child, and after its end */
@@ -377,6 +379,14 @@ int msi_child_fail(msi_child *c, int status)
                                              "%.300s: %s was ended by signal 9 (Killed), perhaps for lack of memory",
                                              s->path, s->what),
                                "killed");
+    struct rlimit space;
+    /* casacore 3.5 ends by such a signal in some places where memory is refused. */
+    if ((by == SIGSEGV || by == SIGABRT || by == SIGBUS) && getrlimit(RLIMIT_AS, &space) == 0 &&
+        space.rlim_cur < LITTLE_SPACE)
+        return msi_error_set(MSI_ENOMEM,
+                             "%.300s: %s was ended by signal %d (%s), perhaps for lack of memory: the limit of the "
+                             "address space is %llu MB; raise it (ulimit -v)",
+                             s->path, s->what, by, strsignal(by), (unsigned long long)(space.rlim_cur >> 20));
     if (by)
         return msi_error_set(status, "%.300s: %s%s was ended by signal %d (%s)%s", s->path, lead, s->what, by,
                              strsignal(by), words);

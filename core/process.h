@@ -74,6 +74,7 @@ void msi_process_prefer_passive(int argc, char **argv, char **environment);
 /*
  * msi_process_hold_standard_files - occupy the standard descriptors that are closed when the program starts. Otherwise a
  * file opened later would get such a number, and printed text would go into it. Printing fails as before.
+ * From here on SIGXFSZ is ignored, so that text beyond a limit of the size of files is a write error too.
  */
 void msi_process_hold_standard_files(void);
 

@@ -177,7 +177,8 @@ int main(int argc, char **argv)
     msi_makems_options options = {0};
     msi_process_hold_standard_files();
     msi_wall_s();
-    int status = run(argc, argv, &options);
+    int status = msi_process_limits_files();
+    if (status == MSI_OK) status = run(argc, argv, &options);
     if (status != MSI_OK) fprintf(stderr, "msimage-makems: error: %s\n", msi_error_get());
     msi_makems_options_free(&options);
     return msi_exit_code(status);

@@ -523,6 +523,7 @@ int main(int argc, char **argv)
 {
     settings s = {
         .bench = {.scale = 1, .seed = 1}, .protocol = {.repeat = 5, .n_seed = 1, .energy_s = 1}, .factor = 1.1};
+    msi_process_hold_standard_files();
     int exit_code = 0, status = parse(&s, argc, argv);
     msi_log_setup(MSI_LOG_QUIET, 0);
     choose_gpus(&s.bench);

@@ -104,4 +104,10 @@ if [[ -e /dev/full ]]; then
     "$makems" -help >/dev/full 2>err || got=$?
     [[ $got == 4 ]] || complain "-help to a full device exits $got"
 fi
+got=0
+(ulimit -f 0 && "$makems" -help >cut 2>/dev/null) || got=$?
+[[ $got == 4 ]] || complain "-help to a file that may not grow exits $got"
+got=0
+(ulimit -n 20 && "$makems" -quiet "${short[@]}" descriptors.ms) 2>err || got=$?
+[[ $got == 5 && ! -e descriptors.ms ]] && grep -q '20 files can be open' err || complain "20 open files: exits $got, $(cat err)"
 exit $failed

@@ -200,6 +200,14 @@ def check_closed_files(s):
             work.clear()
 
 
+    # A file of standard output or of errors that may not grow ends no program by SIGXFSZ.
+    for words, limit, code in (("-help", "ulimit -f 0; exec \"$@\" > out", 4), ("-size 5", "ulimit -f 0; exec \"$@\" 2> err", 2)):
+        work = Run(s, [])
+        got = subprocess.run(["sh", "-c", limit, "sh", s.msimage, *words.split()], cwd=work.out, stderr=subprocess.DEVNULL, check=False)
+        s.must(got.returncode == code, "%s, %s: exits %d" % (words, limit, got.returncode))
+        work.clear()
+
+
 def check_huge(s):
     stop(s, ["-size", 12288, 12288, "-scale", "0.8asec", "-accuracy", 1e-6], 3)
 
