@@ -119,6 +119,20 @@ static int print_found(FILE *out, const char *word)
     return n;
 }
 
+/* Print the names of other options that have the name of an option in theirs. */
+static void print_relatives(FILE *out, const msi_option *of)
+{
+    const msi_option *o;
+    int n = 0, column = 0;
+    for (int i = 0; (o = msi_option_at(i)); i++) {
+        if (o == of || !strcasestr(o->name, of->name)) continue;
+        if (!n++) column = fprintf(out, "\nSee also:");
+        if (column + 2 + (int)strlen(o->name) > 80) column = fprintf(out, "\n         ");
+        column += fprintf(out, " -%s", o->name);
+    }
+    if (n) fputc('\n', out);
+}
+
 static int print_topic(FILE *out, const char *topic)
 {
     const char *name = topic + strspn(topic, "-");
@@ -129,9 +143,10 @@ static int print_topic(FILE *out, const char *topic)
         }
     const msi_option *o = msi_option_find(name);
     const msi_wsclean_option *w = msi_wsclean_find(name);
-    if (o)
+    if (o) {
         msi_help_print_option(out, o);
-    else if (w)
+        print_relatives(out, o);
+    } else if (w)
         print_wsclean(out, w);
     else if (!print_found(out, name))
         return msi_error_set(MSI_EUSAGE,

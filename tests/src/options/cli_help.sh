@@ -5,4 +5,5 @@ set -euo pipefail
 "$1" -help | diff -u "$2" -
 grep -q '^  -size WIDTH HEIGHT ' <<<"$("$1" -help size)"
 grep -q '^  -weight MODE \[ROBUST\] ' <<<"$("$1" -help --weight)"
+[[ $("$1" -help mask) == *'  -mask FILE '*'See also: '*' -fits-mask'*' -region-mask'* ]]
 grep -q -- '-channel-range' <<<"$("$1" -help samples)"
