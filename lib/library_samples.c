@@ -104,6 +104,24 @@ static int is_beyond(const msimage_gridder *g, const double *uvw, double freq_hz
            fabs(periods(uvw[1], freq_hz, g->geometry.cell_y_rad)) > EDGE;
 }
 
+/* Coordinates of more periods have no digits left of their place in the uv plane. */
+static const double MOST_PERIODS = 1e12;
+
+/* Return 1 if the place of a coordinate in the uv plane is lost, because it is too many periods away. */
+static int is_lost(const msimage_gridder *g, const double *uvw, double freq_hz)
+{
+    return fabs(periods(uvw[0], freq_hz, g->geometry.cell_x_rad)) > MOST_PERIODS ||
+           fabs(periods(uvw[1], freq_hz, g->geometry.cell_y_rad)) > MOST_PERIODS;
+}
+
+static int complain_of_cells(const msimage_gridder *g)
+{
+    return msi_error_set(MSI_ERANGE,
+                         "cell_x_rad, cell_y_rad: with pixels of %g and %g, a sample is more than %g periods from the "
+                         "centre of the uv plane, and its phases have no digits left",
+                         g->spec.cell_x_rad, g->spec.cell_y_rad, MOST_PERIODS);
+}
+
 /* Move a coordinate by whole periods into the uv plane. The result is inside also after the store's rounding. */
 static double wrap_coordinate(double coordinate_m, double freq_hz, double cell_rad)
 {
@@ -172,6 +190,9 @@ static int add_beyond(msimage_gridder *g, const chunk *c, int64_t chan)
     double *uvw = NULL;
     msi_c64 *vis = NULL;
     float *weight = NULL;
+    for (int64_t row = 0; row < c->n_row; row++)
+        if (buffers->beyond[row * n_chan + chan] && is_lost(g, buffers->uvw_m + 3 * row, freq_hz))
+            return complain_of_cells(g);
     int rc = msi_alloc(&uvw, 3 * n, sizeof *uvw, "samples");
     if (!rc) rc = msi_alloc(&vis, g->n_plane * n, sizeof *vis, "samples");
     if (!rc) rc = msi_alloc(&weight, g->n_plane * n, sizeof *weight, "samples");
@@ -262,8 +283,9 @@ static int add_coordinates(msimage_gridder *g, const chunk *c)
 {
     double w_min = g->samples.w_min_lambda, w_max = g->samples.w_max_lambda;
     int64_t n = 0, n_left_out = 0;
+    int has_lost = 0;
 #pragma omp parallel for schedule(static) num_threads(g->n_thread) reduction(+ : n, n_left_out)                       \
-    reduction(min : w_min) reduction(max : w_max)
+    reduction(min : w_min) reduction(max : w_max) reduction(| : has_lost)
     for (int64_t row = 0; row < c->n_row; row++) {
         double *uvw = g->buffers.uvw_m + 3 * row;
         const int is_known = coordinates(g, c->s->uvw_m + 3 * (c->first + row), uvw);
@@ -274,10 +296,12 @@ static int add_coordinates(msimage_gridder *g, const chunk *c)
                 continue;
             }
             n++;
+            has_lost |= is_lost(g, uvw, c->s->freq_hz[k]);
             w_min = fmin(w_min, w * c->s->freq_hz[k]);
             w_max = fmax(w_max, w * c->s->freq_hz[k]);
         }
     }
+    if (has_lost) return complain_of_cells(g);
     g->samples.n += n;
     g->samples.n_left_out += n_left_out;
     g->samples.w_min_lambda = w_min;

@@ -364,6 +364,7 @@ def check_exceptions():
                           ({"epsilon": 1e-15}, ("epsilon", "1e-15", "7.1e-15")), ({"npix_x": 32.5}, ("npix_x", "integer", "float")),
                           ({"epsilon": np.inf}, ("epsilon", "finite")), ({"epsilon": None}, ("epsilon", "NoneType")),
                           ({"pixsize_x": 1e30, "do_wgridding": True}, ("cell_x_rad", "at most 2", "1e+30")),
+                          ({"pixsize_x": 1e30, "do_wgridding": False}, ("cell_x_rad", "digits", "1e+30")),
                           ({"vis": np.ma.masked_greater(base["vis"], 0)}, ("vis", "masked")),
                           ({"vis": (1e-40 * base["vis"]).astype("c8"), "epsilon": 1e-5}, ("vis", "single precision", "constant")),
                           ({"uvw": base["uvw"].tolist()}, ("uvw", "numpy.asarray")), ({"mask": base["vis"] != 0}, ("mask", "bool", "uint8"))):
@@ -373,6 +374,8 @@ def check_exceptions():
     tiny = np.full((32, 36), 1e-40, "f4")
     message = str(must_raise(RuntimeError, lambda: wgridder.dirty2vis(dirty=tiny, epsilon=1e-5, **given, **HOST)))
     assert "model" in message and "single precision" in message, message
+    wide = dict(given, pixsize_y=1e30, do_wgridding=False)
+    assert "digits" in str(must_raise(RuntimeError, lambda: wgridder.dirty2vis(dirty=np.ones((32, 36)), epsilon=1e-5, **wide, **HOST)))
     accepted = [{"npix_x": 2}, {"vis": np.ma.array(base["vis"])}, {"epsilon": 0.5}, {"epsilon": 1e-13}, {"epsilon": 1e-6, "vis": base["vis"].astype("c8")},
                 {"epsilon": 1e-5, "vis": (1e-36 * base["vis"]).astype("c8")}, {"epsilon": 1e-5, "vis": 1e-40 * base["vis"]},
                 {"sigma_max": 1.2, "epsilon": 1e-2}, {"sigma_min": 0.5}, {"do_wgridding": 1}, {"nthreads": 0},
