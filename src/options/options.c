@@ -193,7 +193,9 @@ static int check_first_path(const char *const *words, int n, const char *before,
     if (has_typographic_dash(word))
         return msi_error_set(MSI_EUSAGE, "%s: it begins with a typographic dash; options begin with the character -",
                              word);
-    if (msi_option_find(word)) return msi_error_set(MSI_EUSAGE, "%s: options begin with a dash; write -%s", word, word);
+    /* Single letters, such as those of "-pol I V", are hardly options. */
+    if (word[1] && msi_option_find(word))
+        return msi_error_set(MSI_EUSAGE, "%s: options begin with a dash; write -%s", word, word);
     if (is_assignment(word))
         return msi_error_set(MSI_EUSAGE,
                              "%s: options begin with a dash, and their arguments follow after a space, as in -niter "

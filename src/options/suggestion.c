@@ -64,6 +64,7 @@ static const foreign_name imaging_names[] = {
     {"epsilon", "accuracy", NULL},
     {"f", "overwrite", NULL},
     {"facets", "facet-auto", NULL},
+    {"ft", "predict", NULL},
     {"i", NULL, SETS_LAST},
     {"input", NULL, SETS_LAST},
     {"interactive", NULL, MASKS},

@@ -110,6 +110,7 @@ expect 2 'typographic dash' "${good[@]}" −niter 5 x.ms
 expect 2 'typographic dash' "${good[@]}" –niter 5 x.ms
 expect 2 'yes: no such file or directory; .* it is no argument of -overwrite$' "${good[@]}" -overwrite yes /
 expect 2 '0: no such file or directory; .* it is no argument of -weight$' "${good[@]}" -weight uniform 0 /
+expect 2 'V: no such file or directory; .* it is no argument of -pol$' "${good[@]}" -pol I V /
 expect 3 'absent.ms: No such file' "${good[@]}" absent.ms /
 expect 2 '-scale: it comes after 256, which was read as a set' -size 256 256 256 -scale 2asec x.ms
 expect 2 '-size: an argument is missing before -scale; write -size WIDTH HEIGHT' -size 512 -scale 2asec x.ms
