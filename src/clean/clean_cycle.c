@@ -226,7 +226,7 @@ static const char *peak_word(const msi_clean_group *g)
     return n_scale > 1 ? "scale-biased peak" : "peak";
 }
 
-/* Log two lines for each group that made a cycle, since one would be wider than a terminal. Given: label  begins them,
+/* Log three lines for each group that made a cycle, since fewer would be wider than a terminal. Given: label  begins them,
  * such as "channel 3" */
 static void report_cycle(const char *label, msi_clean_field *f, double minor_s, double major_s)
 {
@@ -236,12 +236,12 @@ static void report_cycle(const char *label, msi_clean_field *f, double minor_s, 
         if (g->n_logged == g->n_major) continue;
         g->n_logged = g->n_major;
         msi_log_info("%scycle %d%s: %s %s/beam, cleaned to %s/beam", name_group(name, label, f, g), g->n_major,
-                     g->in_mask ? " in the mask" : "", peak_word(g), format_jy(peak, g->report.peak_before),
+                     g->in_mask ? ", masked" : "", peak_word(g), format_jy(peak, g->report.peak_before),
                      format_jy(least, g->report.peak_after != 0 ? g->report.peak_after : g->report.threshold));
-        msi_log_info("  noise before the cycle %s/beam; %lld component%s added, flux of the model %s; minor iterations "
-                     "%.1f s, major cycle %.1f s",
-                     format_jy(noise, g->noise), (long long)g->report.n_iteration, msi_plural(g->report.n_iteration),
-                     format_jy(flux, g->flux_jy), minor_s, major_s);
+        msi_log_info("  noise before the cycle %s/beam; %lld component%s added", format_jy(noise, g->noise),
+                     (long long)g->report.n_iteration, msi_plural(g->report.n_iteration));
+        msi_log_info("  flux of the model %s; minor iterations %.1f s, major cycle %.1f s", format_jy(flux, g->flux_jy),
+                     minor_s, major_s);
     }
 }
 
@@ -271,9 +271,10 @@ void msi_clean_report_end(const char *label, const msi_clean_field *f)
         if (!g->cleaner) continue;
         msi_log_info("%scleaned: ended by '%s' after %d cycle%s and %lld component%s", name_group(name, label, f, g),
                      g->stop, g->n_major, msi_plural(g->n_major), (long long)g->n_minor, msi_plural(g->n_minor));
-        msi_log_info("  flux of the model %s; residual: %s %s, threshold %s, noise %s per beam",
-                     format_jy(flux, g->flux_jy), peak_word(g), format_jy(peak, g->peak),
-                     format_jy(threshold, g->threshold), format_jy(noise, g->noise));
+        msi_log_info("  flux of the model %s; noise of the residual %s/beam", format_jy(flux, g->flux_jy),
+                     format_jy(noise, g->noise));
+        msi_log_info("  %s of the residual %s/beam, threshold %s/beam", peak_word(g), format_jy(peak, g->peak),
+                     format_jy(threshold, g->threshold));
     }
 }
 

@@ -45,6 +45,8 @@ def check_points(s):
         name, log = s.clean(s.ms("points"), "-niter", 100000, "-auto-mask", 5, "-auto-threshold", 1, *method)
         judge_points(s, " ".join(method) or "list", name, POINTS)
         s.must("cleaned: ended by 'threshold'" in log, "it says why it ended")
+        lines = log[log.index("cycle 1:"):log.index("\ntime:")].splitlines()
+        s.must(len(lines) > 6 and max(map(len, lines)) <= 80, "the %d lines of cycles fit a terminal: %s" % (len(lines), max(lines, key=len)))
 
 
 def check_definitions(s):
