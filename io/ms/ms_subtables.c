@@ -247,8 +247,8 @@ static int read_antennas(msi_ms_set *set)
     if (status != MSI_OK) goto out;
     set->n_antenna = n;
     /* Positions are used for headers only, so a table without them is accepted. */
-    static const msi_ms_unit_column units[] = {{"POSITION", "m"}};
-    if ((status = msi_ms_table_check_units(t, units, 1)) != MSI_OK) goto out;
+    static const msi_ms_unit_column units[] = {{"POSITION", "m"}, {"DISH_DIAMETER", "m"}};
+    if ((status = msi_ms_table_check_units(t, units, 2)) != MSI_OK) goto out;
     int is_there;
     status =
         check_optional(ccc_get_range(t, "POSITION", 0, n, NULL, CCC_DOUBLE, set->antenna_itrf_m, 3 * n), &is_there);

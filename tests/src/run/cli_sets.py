@@ -280,6 +280,7 @@ def check_units(s):
                                      ("FIELD", "PHASE_DIR", ["deg"] * 2, "0.01745.* rad"), ("", "TIME", ["d"], "86400 s"),
                                      ("SPECTRAL_WINDOW", "CHAN_WIDTH", ["Jy"], "Jy, which is not converted to Hz"),
                                      ("ANTENNA", "POSITION", ["m", "m", "km"], "m and km"),
+                                     ("ANTENNA", "DISH_DIAMETER", ["cm"], "0.01 m"),
                                      ("SPECTRAL_WINDOW", "CHAN_FREQ", ["foo"], "foo, which is no known unit"),
                                      ("SPECTRAL_WINDOW", "CHAN_FREQ", ["s-1"], None), ("", "UVW", [" "], None)):
         path = fresh_copy(good, s.path("copy.ms"))
