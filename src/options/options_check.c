@@ -381,7 +381,9 @@ int msi_options_has_gains(const msi_options *o)
 
 int msi_options_has_facets(const msi_options *o)
 {
-    return o->facets.regions || o->facets.automatic || o->facets.aterms;
+    /* The point spread function alone does not depend on facets without solutions and beams. */
+    const msi_facet_options *f = &o->facets;
+    return f->aterms || ((f->regions || f->automatic) && (!o->make_psf_only || f->files || f->beam));
 }
 
 static int check_mosaic(const msi_options *o)
@@ -473,8 +475,8 @@ int msi_options_check_facets(const msi_options *o)
     if (o->predict && f->files && !f->beam && o->pb.model && strcmp(o->pb.model, "off") != 0)
         return msi_error_set(MSI_EUSAGE, "-pb: it cannot be used with -predict and -apply-facet-solutions; give "
                                          "-apply-facet-beam too, or leave it out");
-    if (o->make_psf_only)
-        return msi_error_set(MSI_EUSAGE, "-make-psf-only: the PSF does not depend on facets; leave -%s out", option);
+    if (o->make_psf_only && applied)
+        return msi_error_set(MSI_EUSAGE, "-make-psf-only: it makes the PSF without -%s; leave that out", applied);
     if (applied && (o->pb.apply || o->pb.correct))
         return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -%s; leave one of them out%s",
                              o->pb.apply ? "apply-primary-beam" : "pbcor", applied,

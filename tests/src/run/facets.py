@@ -220,6 +220,10 @@ def check_plain(s):
             run(s, "-accuracy", 1e-5, "-pol", pol, *facets, path)
             off = max(np.abs(pixels(s, k) - w).max() for k, w in zip(kinds, whole)) / np.abs(whole[0]).max()
             s.must(off < 2e-5, "%s: %s: %.1e from the image without facets" % (pol, facets[1], off))
+    run(s, "-make-psf-only", path)
+    psf = pixels(s, "psf")
+    run(s, "-make-psf-only", "-facet-regions", quarters(s), path)
+    s.must((pixels(s, "psf") == psf).all(), "the PSF alone is that without facets")
 
 
 def check_gains(s):
