@@ -17,7 +17,6 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "io/fits/fits_cards.h"
-#include "io/fits/fits_screen.h"
 #include "io/fits/sky_wcs.h"
 
 static const double RAD_PER_DEG = MSI_PI / 180;

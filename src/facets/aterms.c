@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/fits/fits_screen.h"
+#include "io/fits/fits_image.h"
 #include "src/pb/pb_mean.h"
 #include "src/sky/phase_shift.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Jones matrices of stations on the sky, by antenna, frequency and time: a FITS file with the axes of screens
- * (fits_screen.h), whose axis MATRIX has the real and imaginary parts of XX, XY, YX and YY. Values are cubic between
+ * (fits_image.h), whose axis MATRIX has the real and imaginary parts of XX, XY, YX and YY. Values are cubic between
  * pixels, and linear in frequency and time.
  */
 #ifndef MSI_PB_CUBE_H
