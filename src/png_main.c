@@ -16,7 +16,6 @@
 #include "core/units.h"
 #include "io/fits/fits_image.h"
 #include "io/fits/picture.h"
-#include "io/fits/picture_curves.h"
 #include "io/fits/publish.h"
 #include "io/fits/sky_wcs.h"
 

@@ -4,9 +4,11 @@
 #define MSI_PICTURE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/image.h"
 #include "io/fits/fits_image.h"
+#include "io/fits/publish.h"
 
 /* Settings of a user for pictures. Zero: the default. */
 typedef struct msi_picture_style {
@@ -52,5 +54,34 @@ void msi_caption_title(char line[MSI_CAPTION_BYTES], const msi_fits_spec *spec);
 void msi_caption_add_band(char line[MSI_CAPTION_BYTES], double bandwidth_hz);
 void msi_caption_add_peak(char line[MSI_CAPTION_BYTES], double peak, const char *unit);
 void msi_caption_add_beam(char line[MSI_CAPTION_BYTES], const msi_beam *beam);
+
+/* ---- Pictures of curves over a common axis, in panels below each other ---- */
+
+/* One curve. Colours repeat after six. */
+typedef struct msi_picture_curve {
+    const char *name; /* in the legend; "": not listed */
+    int panel, colour, dashed;
+    const double *x, *y; /* [n]; the curve has a gap if y is not finite, or not positive on a logarithmic axis */
+    int64_t n;
+} msi_picture_curve;
+
+enum { MSI_CURVE_PANELS = 2 };
+
+/* Everything is borrowed for the call. */
+typedef struct msi_picture_curves {
+    const char *title, *x_title;
+    struct {
+        const char *title; /* NULL: there is no such panel, nor any after it */
+        int logarithmic;
+    } panel[MSI_CURVE_PANELS];
+    const msi_picture_curve *curve; /* [n_curve] */
+    int64_t n_curve;
+} msi_picture_curves;
+
+/*
+ * msi_picture_curves_draw - draw output i of a plan as a PNG, up to and including msi_publish_seal.
+ * Returns: as msi_picture_apart
+ */
+int msi_picture_curves_draw(msi_publish *p, int i, const msi_picture_curves *c);
 
 #endif

@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/fits/picture_apart.h"
-#include "io/fits/picture_curves.h"
+#include "io/fits/picture.h"
 
 int msi_clean_history_add(msi_clean_history *h, const msi_clean_step *step)
 {
