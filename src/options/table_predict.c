@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Visibilities are predicted from models, and models are drawn from lists of sources. */
 #include "src/options/option_table.h"
-#include "src/sky/sky_drawing.h"
+#include "src/sky/sky_list.h"
 
 static const msi_option rows[] = {
     {.name = "predict",

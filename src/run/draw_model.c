@@ -20,7 +20,6 @@
 #include "io/fits/fits_image.h"
 #include "io/ms/reader_pool.h"
 #include "src/run/open_sets.h"
-#include "src/sky/sky_drawing.h"
 #include "src/sky/sky_list.h"
 
 /* The state of the run. */

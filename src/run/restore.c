@@ -29,7 +29,6 @@
 #include "io/fits/sky_wcs.h"
 #include "kernels/cleaner.h"
 #include "kernels/strategy.h"
-#include "src/sky/sky_drawing.h"
 #include "src/sky/sky_list.h"
 
 /* The image that sources are drawn on. */

@@ -4,6 +4,7 @@
 #define MSI_SKY_LIST_H
 
 #include "core/image.h"
+#include "io/fits/sky_wcs.h"
 
 enum { MSI_SKY_MAX_TERMS = 16 };
 
@@ -36,5 +37,76 @@ void msi_sky_list_free(msi_sky_list *list);
 
 /* msi_sky_source_flux - return the flux at a frequency, in Jy. A source without terms may have no reference. */
 double msi_sky_source_flux(const msi_sky_source *source, double freq_hz);
+
+/* Draws sources at their exact positions, also between pixels: gaussians sampled at pixels, and model images. */
+
+/* The covariance of a gaussian, in squares of radians. */
+typedef struct msi_covariance {
+    double ee, en, nn; /* east, north */
+} msi_covariance;
+
+/* msi_covariance_of - return the covariance of a gaussian of these widths; 0 for a point. */
+msi_covariance msi_covariance_of(const msi_beam *widths);
+
+double msi_covariance_determinant(const msi_covariance *c);
+
+/*
+ * msi_draw_gaussian - add a gaussian, sampled at pixel centres.
+ * Given:              at  0-based pixel position of its peak, may be outside; c  not singular
+ * Given and returned: image [ny][nx]
+ */
+void msi_draw_gaussian(double *image, const msi_image_geometry *g, const double at[2], const msi_covariance *c,
+                       double peak);
+
+/*
+ * msi_sky_place - find the pixel position of a source.
+ * Given and returned: *n_outside  counts the sources that are not on a pixel
+ * Returns:            1; 0 if it is on the other half of the sky
+ */
+int msi_sky_place(double at[2], int64_t *n_outside, const msi_sky_source *source, const msi_sky_wcs *wcs,
+                  const msi_image_geometry *g);
+
+/* The largest flux of a source in Jy. The sum of a million of them is finite in single precision. */
+#define MSI_SKY_MAX_JY 1e30
+
+/* ---- Model images, in Jy per pixel ---- */
+
+enum { MSI_SKY_MAX_WINDOW = 4095 };
+
+typedef struct msi_sky_model {
+    const msi_sky_list *list;
+    msi_image_geometry geometry; /* columns run to the west, rows to the north */
+    const msi_sky_wcs *wcs;
+    double freq_hz, bandwidth_hz; /* the band; a width of 0 only with one term */
+    int n_term;                   /* number of terms of the spectra to draw, 1 .. MSI_SKY_MAX_TERMS + 1 */
+    int64_t window;               /* pixels of a point's kernel, up to MSI_SKY_MAX_WINDOW; 0: all pixels, no window */
+} msi_sky_model;
+
+/*
+ * msi_sky_model_spectrum - write the spectrum of a source as the polynomial c_0 + c_1 x + c_2 x^2 .. of
+ * x = frequency / freq_hz - 1. A polynomial keeps its values. A logarithmic spectrum is replaced by the polynomial that
+ * has its values at equidistant frequencies, ends of the band included; it has as many terms as the spectrum, or n_term
+ * if that is more.
+ * Returned: c [n_term]  the first terms, in Jy
+ * Returns:  the number of terms of the polynomial
+ * Source:   the rule of WSClean's -draw-model; n_term beyond those of the spectrum, which WSClean does not define
+ */
+int msi_sky_model_spectrum(const msi_sky_model *model, const msi_sky_source *source, double *c);
+
+/*
+ * msi_sky_model_draw - draw one spectral term of all sources.
+ *
+ * A point is the product over x and y of sinc(d) cos^2(pi d / window), |d| < window / 2 the distance in pixels. A
+ * gaussian is the image whose spectrum is the gaussian's, times a Tukey window along u and v: 1 up to 0.4 cycles
+ * per pixel, a half cosine down to 0 at 0.5. A wide gaussian is sampled, which
+ * is the same; a narrow one is transformed on an odd number of pixels: window, at least 127, or more if it is longer.
+ *
+ * Given:    term  0 .. n_term - 1
+ * Returned: image [ny][nx]  Jy per pixel; *n_outside  sources that are outside the image
+ * Returns:  0, MSI_EINPUT (a flux that is not finite; a gaussian that is narrower than 6 pixels and too long),
+ *           MSI_ENOMEM, MSI_EINTERRUPTED
+ * Source:   the kernels of WSClean's -draw-model
+ */
+int msi_sky_model_draw(const msi_sky_model *model, int term, double *image, int64_t *n_outside);
 
 #endif
