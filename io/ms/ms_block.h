@@ -101,7 +101,7 @@ struct msi_ms_reader {
 /* msi_ms_reader_make - make a reader of sets that are not opened yet. Returns: 0, MSI_ENOMEM. */
 int msi_ms_reader_make(msi_ms_reader **out, const char *const *paths, int n_path);
 
-/* msi_ms_reader_open_with - do msi_ms_reader_open in one of several processes that open the same sets (ms_select.h) and
+/* msi_ms_reader_open_with - do msi_ms_reader_open in one of several processes that open the same sets (ms_metadata.h) and
  * find the same; NULL: in this process alone. */
 int msi_ms_reader_open_with(msi_ms_reader **out, const char *const *paths, int n_path,
                             const msi_ms_selection *selection, const struct msi_ms_partners *partners);

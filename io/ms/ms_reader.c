@@ -14,7 +14,7 @@
 #include "core/status.h"
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_limit.h"
-#include "io/ms/ms_select.h"
+#include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
 
 /* ---- Open ---- */

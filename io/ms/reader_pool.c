@@ -29,7 +29,7 @@
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_pack.h"
-#include "io/ms/ms_select.h"
+#include "io/ms/ms_metadata.h"
 
 /* ---- Messages and shared memory ---- */
 
