@@ -2,7 +2,7 @@
 /*
  * A column that is written: checks of the set and choice of the method (plan), making its files or setting the mark
  * (prepare), adding it to the table (complete) or undoing the changes (abandon). ms_writer.h describes the methods,
- * ms_drop.h the removal of old columns.
+ * ms_column.h the removal of old columns.
  */
 #include "io/ms/ms_column.h"
 
@@ -18,7 +18,6 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/ms/ms_drop.h"
 #include "io/ms/ms_mark.h"
 #include "io/ms/ms_metadata.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "io/ms/ms_drop.h"
+#include "io/ms/ms_column.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -14,7 +14,6 @@
 #include "core/types.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_column.h"
-#include "io/ms/ms_drop.h"
 #include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
 
