@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "io/convert/set_subtables.h"
+#include "io/convert/set_maps.h"
 
 #include <limits.h>
 #include <math.h>

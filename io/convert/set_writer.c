@@ -5,7 +5,7 @@
 #include "core/status.h"
 #include "core/types.h"
 #include "io/casacore-c/casacore_c.h"
-#include "io/convert/set_subtables.h"
+#include "io/convert/set_maps.h"
 
 #define AT(member) offsetof(msi_set_row, member)
 

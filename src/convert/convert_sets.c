@@ -22,7 +22,7 @@
 #include "core/types.h"
 #include "core/units.h"
 #include "io/convert/set_output.h"
-#include "io/convert/set_subtables.h"
+#include "io/convert/set_maps.h"
 #include "io/convert/uvfits_output.h"
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_limit.h"
