@@ -4,7 +4,6 @@
 #define MSI_SRC_AVERAGE_H
 
 #include "io/convert/set_output.h"
-#include "src/convert/convert_options.h"
 #include "src/convert/convert_stages.h"
 
 /*

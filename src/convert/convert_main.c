@@ -30,7 +30,6 @@
 #include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"
 #include "io/uv/uv_set.h"
-#include "src/convert/convert_options.h"
 #include "src/convert/convert_stages.h"
 #include "src/options/hints.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/convert/convert_options.h"
+#include "src/convert/convert_stages.h"
 
 #include <math.h>
 #include <stdio.h>

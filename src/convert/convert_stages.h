@@ -7,7 +7,33 @@
 #include <stdint.h>
 
 #include "core/log.h"
-#include "src/convert/convert_options.h"
+#include "src/options/options.h"
+
+/* ---- The command line of msimage-convert. It shares many options with msimage ---- */
+
+typedef struct msi_convert_options {
+    msi_options
+        shared; /* filled by the readers of msimage's options, so it must come first; given_paths are the inputs */
+    const char *out;
+    double average_time_s;      /* 0: no averaging */
+    int64_t average_channels;   /* 1: no averaging */
+    double smearing_loss;       /* for baseline-dependent averaging, up to 0.5; 0: average every baseline alike */
+    double smearing_radius_rad; /* 0: derived from the diameter of the antennas */
+    int flip_uvw;
+} msi_convert_options;
+
+/*
+ * msi_convert_options_parse - parse and check a command line. It accesses no file.
+ * Returned: *o  to be freed by msi_convert_options_free even after a failure
+ * Returns:  0, MSI_EUSAGE, MSI_ENOMEM
+ */
+int msi_convert_options_parse(msi_convert_options *o, int argc, const char *const *argv);
+
+/* msi_convert_options_help - print the help to stdout. */
+void msi_convert_options_help(void);
+
+/* msi_convert_options_free - free the owned members. */
+void msi_convert_options_free(msi_convert_options *o);
 
 /* The work of a stage, run in the child, whose log and progress the parent shows. Returns a status, with its message. */
 typedef int msi_stage_work(const void *job);
