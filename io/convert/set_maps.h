@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Numbers of antennas, fields, windows .. of several sets in the output set. */
+/* Numbers of antennas, fields, windows .. of several sets in the output set, and the copies of their subtables. */
 #ifndef MSI_IO_SET_MAPS_H
 #define MSI_IO_SET_MAPS_H
 

@@ -98,15 +98,7 @@ void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, con
  */
 int msi_ms_column_files(const msi_ms_column *c, const char *path, int **fd, int *n);
 
-/*
- * Removal of old columns of predictions, which frees their disk space.
- *
- * casacore deletes the files of a column before table.dat is changed, and a kill between would lose the set. So it
- * works in a directory within the set, msimage-drop-old, with links to all files of the main table: it deletes only
- * links. One rename replaces table.dat of the set by the new one. Then the files are deleted that no storage manager
- * uses. At any moment the set has the old columns or does not have them, and can be opened. A killed run leaves the
- * directory, and files to which table.dat does not refer. The next run that writes removes both.
- */
+/* ---- Removal of old columns of predictions (ms_drop.c) ---- */
 
 /* The keyword of an old column of a prediction. */
 #define MSI_COLUMN_ASIDE "MSIMAGE_OLD"

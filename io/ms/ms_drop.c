@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Removal of old columns of predictions, which frees their disk space.
+ *
+ * casacore deletes the files of a column before table.dat is changed, and a kill between would lose the set. So it
+ * works in a directory within the set, msimage-drop-old, with links to all files of the main table: it deletes only
+ * links. One rename replaces table.dat of the set by the new one. Then the files are deleted that no storage manager
+ * uses. At any moment the set has the old columns or does not have them, and can be opened. A killed run leaves the
+ * directory, and files to which table.dat does not refer. The next run that writes removes both.
+ */
 #include "io/ms/ms_column.h"
 
 #include <dirent.h>

@@ -12,6 +12,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/fits/fits_image.h"
+#include "src/pb/pb_file.h"
 #include "src/pb/pb_mean.h"
 #include "src/sky/phase_shift.h"
 

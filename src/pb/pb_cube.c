@@ -8,6 +8,7 @@
 #include "core/status.h"
 #include "core/units.h"
 #include "io/fits/fits_image.h"
+#include "src/pb/pb_file.h"
 #include "src/pb/pb_mean.h"
 #include "src/sky/phase_shift.h"
 

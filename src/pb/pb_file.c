@@ -12,6 +12,14 @@
 #include "io/fits/fits_image.h"
 #include "src/pb/pb_mean.h"
 
+void msi_pb_cubic(double t, double w[4])
+{
+    w[0] = -t * (t - 1) * (t - 2) / 6;
+    w[1] = (t + 1) * (t - 1) * (t - 2) / 2;
+    w[2] = -(t + 1) * t * (t - 2) / 2;
+    w[3] = (t + 1) * t * (t - 1) / 6;
+}
+
 struct msi_pb_file {
     int is_power, is_circular;
     msi_fits_beam beam[8]; /* power: the first one; else element, then real and imaginary part: [4][2] */

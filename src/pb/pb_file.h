@@ -36,4 +36,7 @@ void msi_pb_file_jones(const msi_pb_file *f, double freq_hz, const msi_pb_direct
 double msi_pb_file_width(const msi_pb_file *f, double freq_hz);
 double msi_pb_file_limit(const msi_pb_file *f);
 
+/* msi_pb_cubic - return the weights of four neighbouring nodes at 0 <= t < 1 between the inner two: Lagrange's cubic. */
+void msi_pb_cubic(double t, double w[4]);
+
 #endif

@@ -23,6 +23,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "src/pb/pb_file.h"
 
 /* Nodes per half-power width, and the most nodes along an axis of an image: beyond, beams would be too small to see.
  * Nodes of an interpolation, and those before the first pixel: one more, for the middle between nodes. */
@@ -373,14 +374,6 @@ void msi_pb_mean_free(msi_pb_mean *m)
 }
 
 /* ---- Interpolation ---- */
-
-void msi_pb_cubic(double t, double w[4])
-{
-    w[0] = -t * (t - 1) * (t - 2) / 6;
-    w[1] = (t + 1) * (t - 1) * (t - 2) / 2;
-    w[2] = -(t + 1) * t * (t - 2) / 2;
-    w[3] = (t + 1) * t * (t - 1) / 6;
-}
 
 /* Find the weights of the nodes around 0 <= t < 1. */
 static void weigh_nodes(double t, double w[TAPS])

@@ -146,7 +146,5 @@ int msi_pb_mean_weigh(const msi_pb_mean *m, msi_image *image);
  */
 void msi_pb_mean_at(const msi_pb_mean *m, int64_t x, int64_t y, double *matrix);
 
-/* msi_pb_cubic - return the weights of four neighbouring nodes at 0 <= t < 1 between the inner two: Lagrange's cubic. */
-void msi_pb_cubic(double t, double w[4]);
 
 #endif

@@ -19,6 +19,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "src/pb/pb_file.h"
 #include "src/pb/pb_mean.h"
 
 enum {
