@@ -15,7 +15,6 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/units.h"
-#include "src/pb/pb_cube.h"
 #include "src/pb/pb_file.h"
 #include "src/pb/pb_stations.h"
 #include "src/pb/pb_tables.h"
