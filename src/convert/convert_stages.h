@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The stages of a conversion. Each runs in a child process (convert_main.c), because casacore may end its process on damaged
+/* The command line of msimage-convert, and the stages of a conversion. Each stage runs in a child process (convert_main.c), because casacore may end its process on damaged
  * data. */
 #ifndef MSI_SRC_CONVERT_STAGES_H
 #define MSI_SRC_CONVERT_STAGES_H

@@ -62,7 +62,7 @@ typedef struct msi_pb_model msi_pb_model;
  * Given:   word  auto, off, the name of a telescope, airy:D[,B] (diameter and blockage in metres), gauss:FWHM@FREQ
  *                (an angle at a frequency, such as 60amin@1.4GHz), poly:a,b,c.. (coefficients of even powers of
  *                arcmin GHz), lofar:FOLDER (with the coefficients of dipoles), FILE.fits or a pattern of
- *                files (pb_file.h, pb_file.h)
+ *                files (pb_file.h)
  * Returns: 0, MSI_EUSAGE (the message lists the words)
  */
 int msi_pb_model_check(const char *word);
