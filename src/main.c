@@ -24,7 +24,7 @@
 #include "src/imaging/imaging.h"
 #include "src/options/help.h"
 #include "src/options/options.h"
-#include "src/options/hints.h"
+#include "src/options/suggestion.h"
 #include "src/predict/predict.h"
 #include "src/run/ranks.h"
 #include "src/run/draw_model.h"

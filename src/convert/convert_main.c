@@ -31,7 +31,7 @@
 #include "io/msv/msv_file.h"
 #include "io/uv/uv_set.h"
 #include "src/convert/convert_stages.h"
-#include "src/options/hints.h"
+#include "src/options/suggestion.h"
 
 static void workspace_remove(const char *path);
 

@@ -18,7 +18,7 @@
 #include "core/status.h"
 #include "io/ms/ms_paths.h"
 #include "io/ms/ms_writer.h"
-#include "src/options/hints.h"
+#include "src/options/suggestion.h"
 #include "src/predict/predict.h"
 #include "src/run/open_sets.h"
 #include "src/sky/model_images.h"

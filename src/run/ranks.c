@@ -16,7 +16,7 @@
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
-#include "src/options/hints.h"
+#include "src/options/suggestion.h"
 
 /* ---- The window: memory that all ranks of a job see, if all of them are on one host ---- */
 

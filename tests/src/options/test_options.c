@@ -15,7 +15,6 @@
 #include "core/status.h"
 #include "src/options/option_table.h"
 #include "src/options/options.h"
-#include "src/options/hints.h"
 #include "src/options/suggestion.h"
 #include "src/options/wsclean_options.h"
 

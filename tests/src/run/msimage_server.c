@@ -19,7 +19,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "src/options/options.h"
-#include "src/options/hints.h"
+#include "src/options/suggestion.h"
 #include "src/imaging/imaging.h"
 #include "src/predict/predict.h"
 

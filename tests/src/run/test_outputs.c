@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "core/status.h"
-#include "src/options/hints.h"
+#include "src/options/suggestion.h"
 #include "src/run/outputs.h"
 #include "tests/support/temp_folder.h"
 
