@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/status.h"
-#include "io/h5/h5_apart.h"
+#include "io/h5/h5parm.h"
 
 #ifndef MSI_HAVE_HDF5
 
