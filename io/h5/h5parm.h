@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "core/types.h"
+
 typedef enum msi_solution_kind {
     MSI_SOLUTION_AMPLITUDE,
     MSI_SOLUTION_PHASE,           /* rad */
@@ -71,5 +73,24 @@ int msi_h5_apart(const char *path, int (*read)(int fd, const char *path, void *o
 
 /* msi_h5_put - append to the result of the child. Returns: 0, MSI_ENOMEM */
 int msi_h5_put(int fd, const void *bytes, int64_t n_byte);
+
+/* Coefficients of Hamaker's model of a LOFAR dipole, in an HDF5 file such as HamakerHBACoeff.h5 of EveryBeam. */
+
+enum { MSI_HAMAKER_MOST = 1024 }; /* coefficients */
+
+/* The response is a sum over harmonics in azimuth of polynomials in the frequency, (f - centre_hz) / range_hz, and the
+ * angle from the zenith. */
+typedef struct msi_hamaker {
+    double centre_hz, range_hz;
+    int32_t n_harmonic, n_angle, n_freq;
+    msi_c64 coefficient[MSI_HAMAKER_MOST]; /* [n_harmonic][n_angle][n_freq][2] of powers; the last index: theta, phi */
+} msi_hamaker;
+
+/*
+ * msi_hamaker_read - read a file. It forks.
+ * Returns: 0, MSI_EINPUT (no such file, damaged, or another format), MSI_EUSAGE (a build without HDF5), MSI_ENOMEM,
+ *          MSI_EINTERRUPTED
+ */
+int msi_hamaker_read(msi_hamaker *out, const char *path);
 
 #endif
