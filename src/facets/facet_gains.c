@@ -10,7 +10,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/h5/h5parm.h"
+#include "io/h5/h5_files.h"
 #include "src/facets/aterms.h"
 #include "src/sky/phase_shift.h"
 

@@ -10,7 +10,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/h5/h5parm.h"
+#include "io/h5/h5_files.h"
 
 enum { MOST_FIELDS = 2 }; /* fields of a station: its two ears */
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * H5Parm files: solutions of a calibration by antenna, direction, time, frequency and polarisation, in HDF5. The HDF5
- * library reads the file in a separate process, because a damaged file may crash it; this process checks the result.
+ * HDF5 files: H5Parm, the solutions of a calibration by antenna, direction, time, frequency and polarisation; and the
+ * coefficients of Hamaker's model of a dipole. The HDF5 library reads a file in a separate process, because a damaged
+ * file may crash it; this process checks the result.
  */
-#ifndef MSI_IO_H5PARM_H
-#define MSI_IO_H5PARM_H
+#ifndef MSI_IO_H5_FILES_H
+#define MSI_IO_H5_FILES_H
 
 #include <stdint.h>
 
@@ -57,22 +58,6 @@ int msi_h5parm_read(msi_h5parm *out, const char *path, const char *names);
 
 /* msi_h5parm_free - leave it empty. */
 void msi_h5parm_free(msi_h5parm *h);
-
-/* ---- Calls the HDF5 library in a separate process, because a damaged file may crash it ---- */
-
-/*
- * msi_h5_apart - read a file in a child process and take its result. It forks.
- * Given:    path
- *           read  in the child: reads the file and puts its result by msi_h5_put. Returns: a status, with a message
- *           take  in this process: copies the result [n_byte], which may have any value if the child is damaged
- *           of    for both
- * Returns:  0, those of read and take, MSI_EINPUT (the child died), MSI_ENOMEM, MSI_EINTERRUPTED
- */
-int msi_h5_apart(const char *path, int (*read)(int fd, const char *path, void *of),
-                 int (*take)(void *of, const char *path, const char *bytes, int64_t n_byte), void *of);
-
-/* msi_h5_put - append to the result of the child. Returns: 0, MSI_ENOMEM */
-int msi_h5_put(int fd, const void *bytes, int64_t n_byte);
 
 /* Coefficients of Hamaker's model of a LOFAR dipole, in an HDF5 file such as HamakerHBACoeff.h5 of EveryBeam. */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A child process (h5_apart.h) reads each table of an H5Parm file and puts a head and the arrays in the order of
+ * A child process reads each table of an H5Parm file and puts a head and the arrays in the order of
  * `arrays`. This process checks the head, and copies the arrays.
  */
-#include "io/h5/h5parm.h"
+#include "io/h5/h5_files.h"
 
 #include <errno.h>
 #include <math.h>
@@ -32,7 +32,8 @@ typedef struct job {
     int fd;
 } job;
 
-int msi_h5_put(int fd, const void *bytes, int64_t n)
+/* h5_put - append to the result of the child. Returns: 0, MSI_ENOMEM */
+static int h5_put(int fd, const void *bytes, int64_t n)
 {
     const char *from = bytes;
     while (n > 0) {
@@ -65,8 +66,16 @@ static int take_result(int fd, const char *path,
     return rc;
 }
 
-int msi_h5_apart(const char *path, int (*read)(int fd, const char *path, void *of),
-                 int (*take)(void *of, const char *path, const char *bytes, int64_t n_byte), void *of)
+/*
+ * h5_apart - read a file in a child process and take its result. It forks.
+ * Given:    path
+ *           read  in the child: reads the file and puts its result by h5_put. Returns: a status, with a message
+ *           take  in this process: copies the result [n_byte], which may have any value if the child is damaged
+ *           of    for both
+ * Returns:  0, those of read and take, MSI_EINPUT (the child died), MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+static int h5_apart(const char *path, int (*read)(int fd, const char *path, void *of),
+                    int (*take)(void *of, const char *path, const char *bytes, int64_t n_byte), void *of)
 {
     job j = {path, read, of, memfd_create("msimage-hdf5", MFD_CLOEXEC)};
     if (j.fd < 0) return msi_error_set(MSI_ENOMEM, "cannot create a file in memory: %s", strerror(errno));
@@ -598,9 +607,9 @@ static int put_table(int fd, msi_solution_table *t)
     array list[N_ARRAY];
     const head h = {t->name,   (int32_t)t->kind, t->has_dir, t->has_ant, t->n_dir,
                     t->n_time, t->n_freq,        t->n_ant,   t->n_pol};
-    MSI_TRY(msi_h5_put(fd, &h, sizeof h));
+    MSI_TRY(h5_put(fd, &h, sizeof h));
     list_arrays(t, list);
-    for (int i = 0; i < N_ARRAY; i++) MSI_TRY(msi_h5_put(fd, *list[i].at, list[i].n * (int64_t)list[i].size));
+    for (int i = 0; i < N_ARRAY; i++) MSI_TRY(h5_put(fd, *list[i].at, list[i].n * (int64_t)list[i].size));
     return MSI_OK;
 }
 
@@ -690,7 +699,7 @@ int msi_h5parm_read(msi_h5parm *out, const char *path, const char *names)
     request q = {.names = names, .out = out};
     *out = (msi_h5parm){0};
     MSI_TRY(count_tables(names, &q.n_table));
-    const int rc = msi_h5_apart(path, put_tables, take_tables, &q);
+    const int rc = h5_apart(path, put_tables, take_tables, &q);
     if (rc) msi_h5parm_free(out);
     return rc;
 }
@@ -764,7 +773,7 @@ static int read_hamaker(int fd, const char *path, void *of)
     if (file < 0) return msi_error_set(MSI_EINPUT, "%s: not an HDF5 file, or damaged", path);
     const int ok = read_coefficients(file, &h);
     H5Fclose(file);
-    return ok ? msi_h5_put(fd, &h, sizeof h)
+    return ok ? h5_put(fd, &h, sizeof h)
               : msi_error_set(MSI_EINPUT,
                               "%s: has no coefficients of dipoles: a dataset coeff [harmonics][powers][powers][2] of "
                               "complex numbers with the attributes freq_center and freq_range",
@@ -789,5 +798,5 @@ static int take_file(void *of, const char *path, const char *bytes, int64_t n_by
 int msi_hamaker_read(msi_hamaker *out, const char *path)
 {
     *out = (msi_hamaker){0};
-    return msi_h5_apart(path, read_hamaker, take_file, out);
+    return h5_apart(path, read_hamaker, take_file, out);
 }
