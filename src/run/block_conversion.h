@@ -8,8 +8,8 @@
  *   4. The samples of each output channel are stored in the precision of the gridders: in a block for them to add, or
  *      in their own memory.
  *
- * The reader processes call it, in blocks that they share with the main process. The main process passes the samples to
- * the gridders unchanged. What the readers must do is a request: bytes without pointers, which the main process sends.
+ * The reader processes call it, for blocks that they share with the main process. The main process sends them a request,
+ * which has the parameters as bytes without pointers, and passes the samples to the gridders unchanged.
  */
 #ifndef MSI_BLOCK_CONVERSION_H
 #define MSI_BLOCK_CONVERSION_H
@@ -100,8 +100,8 @@ void msi_block_converter_free(msi_block_converter *converter);
  */
 int msi_conversion_request_make(msi_conversion_request **out, int64_t *n_byte, const msi_conversion_spec *spec);
 
-/* Reserved rows of a gridder, into which the samples of a block are converted (msi_ms_block.into). The block has samples of
- * this gridder alone; what is left of msi_ms_block.converted has its counts. */
+/* Reserved rows of a gridder, into which the samples of a block are converted (msi_ms_block.into). The block has only
+ * samples of this gridder; msi_ms_block.converted has their counts. */
 typedef struct msi_block_into {
     msi_gridder *gridder;
     msi_vis_rows *rows; /* [n] as many rows as the block has */
