@@ -12,7 +12,7 @@
 #include "core/status.h"
 #include "kernels/backend.h"
 #include "kernels/sample_phase.h"
-#include "kernels/towers/wgrid_tower_method.h"
+#include "kernels/towers/tower_plan.h"
 #include "kernels/wgrid/wgrid_method.h"
 #include "kernels/wproj/wproj_plan.h"
 #ifdef MSI_HAVE_CUDA

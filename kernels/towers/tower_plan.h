@@ -19,6 +19,7 @@
 #ifndef MSI_KERNELS_TOWER_PLAN_H
 #define MSI_KERNELS_TOWER_PLAN_H
 
+#include "kernels/method/method.h"
 #include "kernels/store/vis_store.h"
 #include "kernels/wgrid/wgrid_plan.h"
 
@@ -155,6 +156,13 @@ static inline int64_t msi_tower_origin_v(const msi_wgrid_geometry *g, const msi_
     int64_t at = sv * t->core - g->width - t->margin;
     return (at % g->nv + g->nv) % g->nv;
 }
+
+/* ---- The default gridder with w-towers as strategies ---- */
+
+/* Stacks of subgrids, imaging and predicting. */
+extern const msi_strategy_ops msi_wgrid_tower_cpu_ops;
+
+extern const msi_strategy_ops msi_wgrid_tower_cuda_ops; /* in builds with CUDA */
 
 #ifdef __cplusplus
 }

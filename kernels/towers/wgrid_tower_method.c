@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/towers/wgrid_tower_method.h"
 
 #include <math.h>
 #include <string.h>
