@@ -14,7 +14,6 @@
  *
  * A sample's sum depends only on the planes, so threads take subgrids in any order.
  */
-#include "kernels/towers/wgrid_tower_cpu.h"
 
 #include <omp.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/towers/tower_plan.h"
-#include "kernels/towers/wgrid_tower_cpu.h"
 #include "kernels/towers/wgrid_tower_cuda.h"
 #include "kernels/wgrid/wgrid_cpu.h"
 #include "kernels/wgrid/wgrid_method.h"

@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/towers/wgrid_tower_cpu.h"
 #include "kernels/wgrid/wgrid_cpu.h"
 #include "kernels/towers/tower_plan.h"
 #include "tests/support/direct_sum.h"
