@@ -13,7 +13,7 @@
 #include "kernels/backend.h"
 #include "kernels/sample_phase.h"
 #include "kernels/towers/tower_plan.h"
-#include "kernels/wgrid/wgrid_method.h"
+#include "kernels/wgrid/wgrid_plan.h"
 #include "kernels/wproj/wproj_plan.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"

@@ -8,7 +8,7 @@
 #include "kernels/towers/tower_plan.h"
 #include "kernels/towers/wgrid_tower_cuda.h"
 #include "kernels/wgrid/wgrid_cpu.h"
-#include "kernels/wgrid/wgrid_method.h"
+#include "kernels/wgrid/wgrid_plan.h"
 #include "kernels/wgrid/wgrid_planes_cpu.h"
 
 #ifdef MSI_HAVE_CUDA

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/wgrid/wgrid_method.h"
+#include "kernels/wgrid/wgrid_plan.h"
 
 #include "core/log.h"
 #include "core/memory.h"
