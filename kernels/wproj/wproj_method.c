@@ -8,7 +8,7 @@
 #include "core/status.h"
 #include "kernels/wproj/wproj_cpu.h"
 #ifdef MSI_HAVE_WPROJ_CUDA
-#include "kernels/wproj/job/wkernel_cuda.h"
+#include "kernels/wproj/job/wkernel.h"
 #include "kernels/wproj/wproj_cuda.h"
 #endif
 

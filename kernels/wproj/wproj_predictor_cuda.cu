@@ -10,7 +10,7 @@
 #include <memory>
 #include <new>
 
-#include "kernels/wproj/job/wkernel_cuda.h"
+#include "kernels/wproj/job/wkernel.h"
 #include "kernels/store/store_batches_cuda.cuh"
 #include "kernels/wproj/points/wproj_points_cuda.h"
 #include "kernels/wproj/wproj_slices_cuda.cuh"

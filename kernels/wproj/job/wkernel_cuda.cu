@@ -4,7 +4,6 @@
  * cosines along v, and the cosines along u times that. Then every element of the table gets the value of its distances.
  * Several planes are processed together, as many as fit in the scratch memory.
  */
-#include "kernels/wproj/job/wkernel_cuda.h"
 
 #include <algorithm>
 #include <vector>

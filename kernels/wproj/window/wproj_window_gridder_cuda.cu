@@ -6,7 +6,7 @@
 
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/gpu_range.h"
-#include "kernels/wproj/job/wkernel_cuda.h"
+#include "kernels/wproj/job/wkernel.h"
 #include "kernels/wproj/window/wproj_window_cuda.h"
 
 struct msi_window_gridder {

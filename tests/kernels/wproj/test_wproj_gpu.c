@@ -15,7 +15,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/gpu/gpu_device.h"
-#include "kernels/wproj/job/wkernel_cuda.h"
+#include "kernels/wproj/job/wkernel.h"
 #include "kernels/wproj/wproj_cpu.h"
 #include "kernels/wproj/wproj_cuda.h"
 #include "tests/support/direct_sum.h"
