@@ -270,7 +270,7 @@ int msi_imaging_files_begin(msi_imaging_run *run);
  */
 int msi_imaging_files_write(msi_imaging_run *run, int64_t channel, msi_image *image, const msi_imaging_weight *weight);
 
-/* ---- Cubes (imaging_cube.c) ---- */
+/* ---- Cubes (imaging_files.c) ---- */
 
 /* msi_imaging_cube_restore - with -restoring-beam common or largest make the restored cubes of the interval, after all
  * of its planes are written. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED */
