@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Make images of Measurement Sets. */
-#ifndef MSI_SRC_IMAGING_H
-#define MSI_SRC_IMAGING_H
+/* The runs of msimage besides -predict (predict.h): images of Measurement Sets, restored images, drawn models. */
+#ifndef MSI_SRC_RUNS_H
+#define MSI_SRC_RUNS_H
 
 #include "src/options/options.h"
 #include "src/run/ranks.h"
