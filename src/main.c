@@ -28,7 +28,6 @@
 #include "src/predict/predict.h"
 #include "src/run/ranks.h"
 #include "src/run/draw_model.h"
-#include "src/run/restore.h"
 
 /* Images that are written at a time. */
 enum { IDLE_BLOCKS = 16 };

@@ -14,4 +14,14 @@
  */
 int msi_run_image(const msi_options *options, msi_ranks *ranks, void (*forked)(void));
 
+/* ---- Restores an image from files of a residual and a model, without a Measurement Set ---- */
+
+/*
+ * msi_run_restore - run -restore or -restore-list.
+ * Returns: 0, MSI_EINPUT (a file is not an image; model and residual do not match; no beam), MSI_EOUTPUT, MSI_EUSAGE,
+ *          MSI_ENOMEM,
+ *          MSI_EGPU, MSI_EINTERRUPTED
+ */
+int msi_run_restore(const msi_options *options);
+
 #endif
