@@ -27,7 +27,6 @@
 #include "src/options/suggestion.h"
 #include "src/predict/predict.h"
 #include "src/run/ranks.h"
-#include "src/run/draw_model.h"
 
 /* Images that are written at a time. */
 enum { IDLE_BLOCKS = 16 };

@@ -24,4 +24,14 @@ int msi_run_image(const msi_options *options, msi_ranks *ranks, void (*forked)(v
  */
 int msi_run_restore(const msi_options *options);
 
+/* ---- Draws model images from a list of sources ---- */
+
+/*
+ * msi_run_draw_model - run -draw-model: write PREFIX-term-0.fits and so on.
+ * Given:   forked  called when no more processes are forked
+ * Returns: 0, MSI_EINPUT (the list or the set), MSI_EOUTPUT, MSI_EUSAGE, MSI_ENOMEM, MSI_EINTERRUPTED, or any code of
+ *          msi_reader_pool_open
+ */
+int msi_run_draw_model(const msi_options *options, void (*forked)(void));
+
 #endif
