@@ -21,7 +21,7 @@
 #include "io/fits/picture_apart.h"
 #include "io/fits/publish.h"
 #include "kernels/gridder.h"
-#include "src/runs.h"
+#include "src/run/runs.h"
 #include "src/options/help.h"
 #include "src/options/options.h"
 #include "src/options/suggestion.h"

@@ -4,7 +4,7 @@
  * end. image_interval is the list of the stages of an interval: open, plan, load, weigh, image or clean. The stages are
  * in this file because they share one run; what they call is in the other files of this directory.
  */
-#include "src/runs.h"
+#include "src/run/runs.h"
 
 #include <assert.h>
 #include <math.h>

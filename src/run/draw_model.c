@@ -6,7 +6,7 @@
  *   2. The list is read. Spectra become polynomials of the frequency over the band.
  *   3. For each term of the polynomials an image is drawn and written.
  */
-#include "src/runs.h"
+#include "src/run/runs.h"
 
 #include <math.h>
 #include <stdio.h>

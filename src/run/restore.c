@@ -8,7 +8,7 @@
  *      -restore-list reads a list of sources instead, and draws each convolved with the beam.
  *   4. The result has the header of the residual.
  */
-#include "src/runs.h"
+#include "src/run/runs.h"
 
 #include <errno.h>
 #include <math.h>

@@ -20,7 +20,7 @@
 #include "core/status.h"
 #include "src/options/options.h"
 #include "src/options/suggestion.h"
-#include "src/runs.h"
+#include "src/run/runs.h"
 #include "src/predict/predict.h"
 
 enum { MOST_WORDS = 64 };

@@ -17,7 +17,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/runs.h"
+#include "src/run/runs.h"
 #include "src/options/options.h"
 #include "testdata/makems.h"
 #include "tests/support/failure_injection.h"
