@@ -453,3 +453,105 @@ static const msi_option output_rows[] = {
 };
 
 const msi_option_table msi_table_output = {MSI_GROUP_OUTPUT, output_rows, sizeof output_rows / sizeof *output_rows};
+
+/* ---- Cubes ---- */
+
+/* Options of spectral cubes. */
+
+static const msi_option cube_rows[] = {
+    {.name = "cube",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help = "Write the output channels of each kind of image and polarisation as the planes of one file, "
+             "NAME-KIND.fits, with the axes RA, DEC, FREQ and STOKES, and with the beam of each plane in the table "
+             "BEAMS. Without -channels-out there is a plane for each channel of the data. Images of the whole band "
+             "stay separate files, NAME-MFS-KIND.fits.",
+     .read = msi_read_flag,
+     AT(cube.is_cube),
+     .high = 1},
+    {.name = "frame",
+     .use = MSI_USE_IMAGING,
+     .arguments = "FRAME",
+     .fallback_words = "that of the data",
+     .help = "Planes of -cube are evenly spaced in this frame of frequencies, LSRK, BARY, TOPO, LSRD, GEO, GALACTO, "
+             "LGROUP, CMB, or data for none. Each sample is shifted by the Doppler shift of its time and direction.",
+     .read = msi_read_frame,
+     AT(cube.grid.frame)},
+    {.name = "cube-start",
+     .use = MSI_USE_IMAGING,
+     .arguments = "START",
+     .fallback_words = "the first channel",
+     .help = "First plane of -cube: a channel of the data, counted from 0, or the plane's frequency or velocity, such "
+             "as 1.42GHz or -30km/s.",
+     .read = msi_read_spectral,
+     AT(cube.grid.start)},
+    {.name = "cube-width",
+     .use = MSI_USE_IMAGING,
+     .arguments = "WIDTH",
+     .fallback_words = "1",
+     .help = "Distance of planes: channels of the data, or a frequency or velocity. With a negative one planes go the "
+             "other way. A positive velocity makes velocities grow.",
+     .read = msi_read_spectral,
+     AT(cube.grid.width)},
+    {.name = "cube-nchan",
+     .use = MSI_USE_IMAGING,
+     .arguments = "COUNT",
+     .fallback_words = "to the end of the data",
+     .help = "Number of planes of -cube. Planes outside the data are NaN.",
+     .read = msi_read_count,
+     AT(cube.grid.n_plane),
+     .low = 1,
+     .high = 1e6},
+    {.name = "rest-frequency",
+     .use = MSI_USE_IMAGING,
+     .arguments = "FREQ",
+     .fallback_words = "that of the set",
+     .help = "Rest frequency of the line, for velocities of -cube-start and -cube-width, and for the header.",
+     .read = msi_read_frequency,
+     AT(cube.grid.rest_hz)},
+    {.name = "velocity",
+     .use = MSI_USE_IMAGING,
+     .arguments = "DEFINITION",
+     .fallback = "radio",
+     .choices = "radio|optical|relativistic",
+     .help = "Definition of the velocities of -cube-start and -cube-width.",
+     .read = msi_read_choice,
+     AT(cube.grid.velocity)},
+    {.name = "channel-interpolation",
+     .use = MSI_USE_IMAGING,
+     .arguments = "METHOD",
+     .fallback = "nearest",
+     .choices = "nearest|linear|cubic",
+     .help =
+         "How planes of -frame and -cube-.. get their samples: nearest (each sample goes to the plane that contains "
+         "it), linear or cubic (values are interpolated along frequency, as by tclean).",
+     .read = msi_read_choice,
+     AT(cube.grid.interpolation)},
+    {.name = "restoring-beam",
+     .use = MSI_USE_IMAGING,
+     .arguments = "WHICH",
+     .fallback = "each",
+     .choices = "each|common|largest",
+     .help = "Beam of the planes of NAME-image.fits of -cube: each its own; common, the smallest ellipse around all "
+             "beams; or the largest one. With one beam, residuals are convolved to it and models with it.",
+     .read = msi_read_choice,
+     AT(cube.restoring_beam)},
+    {.name = "uvcontsub",
+     .use = MSI_USE_IMAGING,
+     .arguments = "ORDER",
+     .fallback_words = "none",
+     .help =
+         "Subtract the continuum from the visibilities as they are read: a polynomial in frequency of this order, 0 to "
+         "5, which is fitted to the channels of -fit-channels in each row and correlation.",
+     .read = msi_read_uvcontsub,
+     .low = 0,
+     .high = MSI_CONTINUUM_MAX_ORDER},
+    {.name = "fit-channels",
+     .use = MSI_USE_IMAGING,
+     .arguments = "CHANNELS",
+     .fallback_words = "all",
+     .help = "Channels without lines for -uvcontsub, by window and number as in CASA: 0:5~60;70~90,1:3~10, or *:5~60.",
+     .read = msi_read_fit_channels},
+};
+
+const msi_option_table msi_table_cube = {MSI_GROUP_CUBE, cube_rows, sizeof cube_rows / sizeof *cube_rows};
