@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Options of primary beams: the model, and the images that are corrected by it. */
+/* Options of primary beams (the model, and the images that are corrected by it), and of facets and their solutions. */
 #include "src/options/option_table.h"
 
 static const msi_option beam_rows[] = {
