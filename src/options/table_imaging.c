@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Options of imaging: the image, the samples that count, their weights, the output files. */
+/* Options of imaging: the image, the samples that count, their weights, cubes, the output files. */
 #include "src/options/option_table.h"
 
 /* An image has a size, pixels and polarisations; band and time may be cut into several images. */
