@@ -94,8 +94,8 @@ static double convert_model(const msimage_gridder *g, const void *from, double s
     return largest;
 }
 
-/* Refuse values of single precision that are not 0, but smaller than all that have 24 bits: images and visibilities
- * made from them would lose digits. */
+/* Refuse values that are not 0 but all denormal in single precision: images and visibilities made from them would lose
+ * digits. */
 static int check_digits(const msimage_gridder *g, const char *name, double largest)
 {
     if (g->spec.precision != MSIMAGE_FP32 || largest == 0 || largest >= FLT_MIN) return MSI_OK;
@@ -669,7 +669,7 @@ static int make_on_host(msimage_gridder *g, const image_call *call, const void *
     return rc;
 }
 
-/* Refuse weights of which none has 24 bits in single precision, in which they are kept. */
+/* Refuse weights that are all denormal in single precision, in which they are kept. */
 static int check_weights(const msimage_gridder *g)
 {
     const double largest = g->samples.largest_weight;

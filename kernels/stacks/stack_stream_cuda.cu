@@ -3,7 +3,7 @@
  * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
  *
  * Degridding a stack that few visibilities share: where most footprints have a cell to themselves, reading every cell
- * of every subgrid once is nearly all there is to do, and it must never pause.
+ * of every subgrid once takes nearly all of the time, so the copies must not pause.
  *
  * A unit of work is a piece of a strip of a subgrid, 48 first cells wide and 144 rows long. The last units are 40 rows
  * long, so that many blocks do not wait for the end of a few. Units side by side share cells; they are numbered so that
@@ -44,7 +44,7 @@ using namespace hopper;
 
 constexpr int TAPS = MSI_STACK_TAPS, PLANES = MSI_STACK_PLANES;
 constexpr int STRIP = 48, COLUMNS = 56; /* cells: rows are whole lines of 128 bytes in fp64, of 16 bytes in fp32 */
-constexpr int UNITS = 2;                /* units that a block knows at once */
+constexpr int UNITS = 2;                /* units that a block holds at a time */
 constexpr int ROWS = 8, SLOTS = 4, STEPS = 18,
               FINE_STEPS = 5;                   /* a step is ROWS rows; a unit has STEPS, a low one FINE_STEPS */
 constexpr int REACH = (ROWS + TAPS - 2) / ROWS; /* steps beyond its first that a footprint may need */

@@ -11,8 +11,7 @@
 typedef struct msi_pb_file msi_pb_file;
 
 /* msi_pb_file_is_word - return 1 if a word of -pb names files: FILE.fits, a pattern with $(..), or a configuration,
- * FILE.json (pb_config.h). msi_pb_file_is_config - return 1 if it names a
- * configuration. */
+ * FILE.json. msi_pb_file_is_config - return 1 if it names a configuration. */
 int msi_pb_file_is_word(const char *word);
 int msi_pb_file_is_config(const char *word);
 
@@ -31,7 +30,7 @@ void msi_pb_file_free(msi_pb_file *f); /* NULL-safe */
 
 msi_pb_mount msi_pb_file_mount(const msi_pb_file *f);
 
-/* The same as the functions of msi_pb_model with these names. */
+/* As the functions msi_pb_model_jones .. of the whole model (pb_model.h). */
 void msi_pb_file_jones(const msi_pb_file *f, double freq_hz, const msi_pb_direction *direction, msi_c64 jones[4]);
 double msi_pb_file_width(const msi_pb_file *f, double freq_hz);
 double msi_pb_file_limit(const msi_pb_file *f);
