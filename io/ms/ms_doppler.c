@@ -47,7 +47,7 @@ static int find_frame(const msi_ms_set *set, const char **frame)
         *frame = of_setup;
     }
     if (!*frame || !**frame)
-        return msi_error_set(MSI_EINPUT, "%s/SPECTRAL_WINDOW: MEAS_FREQ_REF names no frame of the frequencies",
+        return msi_error_set(MSI_EINPUT, "%s/SPECTRAL_WINDOW: MEAS_FREQ_REF does not name the frame of the frequencies",
                              set->path);
     return MSI_OK;
 }
@@ -84,7 +84,7 @@ int msi_ms_set_find_doppler(msi_ms_set *set, const msi_observation *o, const cha
     MSI_TRY(find_frame(set, &from));
     if (x[0] == 0 && x[1] == 0 && x[2] == 0)
         return msi_error_set(MSI_EINPUT,
-                             "%s/ANTENNA: POSITION tells no place of the observatory, which the frame %s "
+                             "%s/ANTENNA: POSITION does not give the place of the observatory, which the frame %s "
                              "needs; repair it",
                              set->path, to);
     for (int64_t m = 0; m < set->n_minute; m++)

@@ -2,8 +2,8 @@
 /*
  * Rows points/: degridding random points with a tabulated, non-separable convolution function of 8 x 8 sub-positions
  * from an 8192^2 complex image, as NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs") measured it. Image,
- * table and points are pure functions of their indices, so that the device makes them where they are needed and the
- * reference makes again what it looks at.
+ * table and points are pure functions of their indices, so that the device computes them where they are needed, and the
+ * reference computes the same values again.
  */
 #ifndef MSI_WORKLOAD_TRACKS_H
 #define MSI_WORKLOAD_TRACKS_H
@@ -66,8 +66,8 @@ double msi_points_bound_ms(int32_t taps, int64_t n, msi_precision precision, dou
 
 msi_bench_table msi_points_rows_cuda(void);
 
-/* Rows tracks/ and merged/: baselines of a synthesis array as tracks over the grid, in the order in which a moving
- * window wants them. */
+/* Rows tracks/ and merged/: baselines of a synthesis array as tracks over the grid, in the order of a moving
+ * window. */
 
 /* Samples [n] baseline by baseline. */
 typedef struct msi_tracks {

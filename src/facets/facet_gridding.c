@@ -26,7 +26,7 @@
 #include "src/facets/facet_devices.h"
 #endif
 
-/* Samples that a gridder of a facet takes at once, and segments that are formed together. */
+/* Samples that a gridder of a facet takes at once, and segments whose samples are made together. */
 enum { BATCH_SAMPLES = 1 << 26, SEGMENTS_AT_ONCE = 16 };
 
 /* ---- Planes and correlations ---- */
@@ -95,7 +95,7 @@ int msi_facet_planes_choose(msi_facet_planes *out, const msi_plane *planes, int 
 
 /* ---- The rows of a segment ---- */
 
-/* The gains of the slot that is being used, of all antennas and channels. */
+/* The gains of all antennas and channels in one slot of time. */
 typedef struct slot_gains {
     const msi_facet_gains *gains; /* NULL: none */
     msi_gain_form form;
@@ -147,7 +147,7 @@ typedef struct facet_pass {
     const msi_facet_source *source; /* the samples see a source of 1 Jy at the centre; NULL: the stored samples */
     void **model; /* [segments] visibilities to subtract, shaped as those of the segment; NULL: none */
     struct msi_facet_devices *devices; /* the samples on GPUs; NULL: they are made here */
-    int worker;                        /* number of the one that works on the facet; of devices, of the one to use */
+    int worker;                        /* number of the worker of the facet, which is that of its device */
 } facet_pass;
 
 /* Return the number of Taylor terms, and of planes of images and models. */
@@ -481,8 +481,8 @@ static int invert(int n, double a[MOST_UNKNOWNS][2 * MOST_UNKNOWNS], double *out
     return 1;
 }
 
-/* Return the response of a facet of these corrections [2 n_term - 1][n_image][n_image]: sqrt(C of I); with terms that
- * for which term 0 of H C^-1 R has the noise of the samples. */
+/* Return the response of a facet with these corrections [2 n_term - 1][n_image][n_image]: sqrt(C of I). With terms it is
+ * the response for which term 0 of H C^-1 R has the noise of the samples. */
 static double response_of(const msi_facet_channel *c, const double *correction)
 {
     const msi_facet_work *w = c->work;

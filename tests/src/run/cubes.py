@@ -354,7 +354,7 @@ def check_input(s):
     fresh_copy(ms, lost)
     with table(lost + "/ANTENNA", readonly=False, ack=False) as t:
         t.putcol("POSITION", 0 * t.getcol("POSITION"))
-    s.refused("no observatory", 3, "no place of the observatory", *SIZE, "-name", "x", "-cube", "-frame", "LSRK", lost)
+    s.refused("no observatory", 3, "does not give the place of the observatory", *SIZE, "-name", "x", "-cube", "-frame", "LSRK", lost)
     for seconds in -3e9, 2e10, 5e18:
         fresh_copy(ms, lost)
         with table(lost, readonly=False, ack=False) as t:
