@@ -592,7 +592,7 @@ static int refine_accuracy(const cycles *k)
     const double needed = accuracy_needed(k), best = fmax(single ? FINEST_FP32 : FINEST_FP64, MARGIN * needed);
     if (!f->spec.accuracy_follows || f->cannot_refine || needed >= f->accuracy || best >= f->accuracy) return MSI_OK;
     const int rc = msi_clean_field_refine(f, best);
-    if (!rc) msi_log_info("accuracy: now %.1e, for a residual of %.1e of the first peak", best, 10 * needed);
+    if (!rc) msi_log_info("accuracy: now %.1e, because the residual is %.1e of the first peak", best, 10 * needed);
     if (!rc || f->spec.samples->ranks->size > 1 || (rc != MSI_ERANGE && rc != MSI_ENOMEM)) return rc;
     f->cannot_refine = 1;
     msi_log_warning("accuracy: %.1e is kept, although the residual needs %.1e: %s", f->accuracy, best, msi_error_get());

@@ -238,8 +238,8 @@ static void report(const msi_facets *f, const msi_facet_gains *g)
         largest = n > largest ? n : largest;
     }
     const msi_gain_form form = g ? msi_facet_gains_form(g) : MSI_GAIN_SCALAR;
-    msi_log_info("facets: %d, the largest box %.3g Mpixel, feather %lld pixels%s", f->n, 1e-6 * (double)largest,
-                 (long long)(2 * f->feather),
+    msi_log_info("facets: %d, the largest of %.3g million pixels, edges blended over %lld pixels%s", f->n,
+                 1e-6 * (double)largest, (long long)(2 * f->feather),
                  !g                          ? ", no gains"
                  : form == MSI_GAIN_SCALAR   ? ", scalar gains"
                  : form == MSI_GAIN_DIAGONAL ? ", diagonal gains"

@@ -560,7 +560,8 @@ static int prepare(joining *j)
     const msi_join_input *in = j->in;
     const double bytes = (double)msi_image_n_pixel(g) * (2 * sizeof *j->sum + sizeof *j->out);
     j->n_pixel = msi_image_n_pixel(g);
-    msi_log_info("mosaic: %d image%s of %lld plane%s on %lld x %lld pixels of %.4g arcsec about %.5f %.5f deg, %.3g GB",
+    msi_log_info("mosaic: %d image%s of %lld plane%s on %lld x %lld pixels of %.4g arcsec, centre %.5f %.5f deg, %.3g "
+                 "GB of memory",
                  j->spec->n_file, msi_plural(j->spec->n_file), (long long)in->n_plane, msi_plural(in->n_plane),
                  (long long)g->nx, (long long)g->ny, g->cell_y_rad * ASEC, j->grid.centre_deg[0], j->grid.centre_deg[1],
                  1e-9 * bytes);
