@@ -147,7 +147,7 @@ typedef struct facet_pass {
     const msi_facet_source *source; /* the samples see a source of 1 Jy at the centre; NULL: the stored samples */
     void **model; /* [segments] visibilities to subtract, shaped as those of the segment; NULL: none */
     struct msi_facet_devices *devices; /* the samples on GPUs; NULL: they are made here */
-    int worker;                        /* number of the worker of the facet, which is that of its device */
+    int worker;                        /* number of the worker of the facet, and of its device */
 } facet_pass;
 
 /* Return the number of Taylor terms, and of planes of images and models. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The runs of msimage besides -predict (predict.h): images of Measurement Sets, restored images, drawn models. */
+/* The runs of msimage apart from -predict (predict.h): images of Measurement Sets, restored images, drawn models. */
 #ifndef MSI_SRC_RUNS_H
 #define MSI_SRC_RUNS_H
 
