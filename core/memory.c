@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/process.h"
@@ -389,12 +390,45 @@ int msi_transfer_array(msi_cursor *c, void *array, int64_t n, size_t size, int *
 
 enum { MSI_TEXT_FILE_MOST = 64 << 20 };
 
+/* Check an open file. Reading a byte shows whether a pipe has a writer. Returned: *byte  read from a pipe, else EOF */
+static int check_kind(int fd, const char *path, int *byte)
+{
+    struct stat st;
+    unsigned char first;
+    *byte = EOF;
+    if (fstat(fd, &st)) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+    if (S_ISREG(st.st_mode)) return MSI_OK;
+    if (S_ISDIR(st.st_mode)) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(EISDIR));
+    if (!S_ISFIFO(st.st_mode)) return msi_error_set(MSI_EINPUT, "%s: neither a file nor a pipe", path);
+    const ssize_t got = read(fd, &first, 1);
+    if (!got) return msi_error_set(MSI_EINPUT, "%s: a pipe that nothing writes to; give the name of a file", path);
+    if (got < 0 && errno != EAGAIN) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+    if (got > 0) *byte = first;
+    (void)fcntl(fd, F_SETFL, 0);
+    return MSI_OK;
+}
+
+int msi_text_file_open(FILE **file, const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int byte;
+    *file = NULL;
+    if (fd < 0) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+    int rc = check_kind(fd, path, &byte);
+    if (!rc && !(*file = fdopen(fd, "r"))) rc = msi_error_set(MSI_ENOMEM, "%s: %s", path, strerror(errno));
+    if (rc)
+        close(fd);
+    else if (byte != EOF)
+        ungetc(byte, *file);
+    return rc;
+}
+
 int msi_text_file_read(char **text, int64_t *n, const char *path, const char *what)
 {
     *text = NULL;
     *n = 0;
-    FILE *f = fopen(path, "re");
-    if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+    FILE *f;
+    MSI_TRY(msi_text_file_open(&f, path));
     int64_t capacity = 1 << 16;
     int rc = msi_alloc(text, capacity + 1, 1, what);
     while (!rc) {

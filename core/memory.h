@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -120,6 +121,14 @@ int msi_transfer(msi_cursor *c, void *value, int64_t bytes);
 int msi_transfer_array(msi_cursor *c, void *array, int64_t n, size_t size, int *is_whole);
 
 /* ---- Small text files of the user, read whole ---- */
+
+/*
+ * msi_text_file_open - open a file of the user for reading. It may be a pipe that another program writes to, as a shell's
+ * <(..); it never waits for one to be opened for writing.
+ * Returned: *file  closed by fclose; NULL on failure
+ * Returns:  0, MSI_EINPUT (it cannot be opened, is a folder or a device, or a pipe that nothing writes to), MSI_ENOMEM
+ */
+int msi_text_file_open(FILE **file, const char *path);
 
 /*
  * msi_text_file_read - read a file of at most MSI_TEXT_FILE_MOST bytes into memory; it may also be a pipe.

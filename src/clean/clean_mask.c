@@ -330,8 +330,10 @@ int msi_clean_mask_any(msi_clean_mask *mask, const char *path, const msi_mask_ta
     struct stat st;
     char head[6] = "";
     *mask = (msi_clean_mask){0};
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return msi_clean_mask_casa(mask, path, target);
-    FILE *f = fopen(path, "re");
+    FILE *f = NULL;
+    const int is_there = stat(path, &st) == 0;
+    if (is_there && S_ISDIR(st.st_mode)) return msi_clean_mask_casa(mask, path, target);
+    if (is_there && S_ISREG(st.st_mode)) MSI_TRY(msi_text_file_open(&f, path));
     const int is_fits = f && fread(head, 1, sizeof head, f) == sizeof head && memcmp(head, "SIMPLE", sizeof head) == 0;
     /* A compressed FITS file is refused with the reason. */
     const int is_packed = (unsigned char)head[0] == 0x1f && (unsigned char)head[1] == 0x8b;

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "core/log.h"
 #include "core/memory.h"
@@ -289,9 +288,6 @@ static int add_source(msi_sky_list *list, const msi_sky_source *s)
 
 static int read_lines(msi_sky_list *list, reading *r, FILE *f, char **line, size_t *size)
 {
-    struct stat st;
-    if (fstat(fileno(f), &st) || !(S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode)))
-        return msi_error_set(MSI_EINPUT, "%s: not a list of sources: neither a file nor a pipe", r->path);
     while (getline(line, size, f) > 0) {
         msi_sky_source s;
         const char *type;
@@ -325,8 +321,8 @@ int msi_sky_list_read(msi_sky_list *list, const char *path)
     char *line = NULL;
     size_t size = 0;
     *list = (msi_sky_list){0};
-    FILE *f = fopen(path, "re");
-    if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+    FILE *f;
+    MSI_TRY(msi_text_file_open(&f, path));
     const int rc = read_lines(list, &r, f, &line, &size);
     free(line);
     fclose(f);

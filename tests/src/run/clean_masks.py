@@ -210,6 +210,23 @@ def check_regions(s):
     s.told("no file", s.launch("-quiet", "-size", size, size, *args, "-region-mask", s.path("no.reg"), s.ms("points")), 3, "no.reg")
     s.told("an image", s.launch("-quiet", "-size", size, size, *args, "-region-mask", name + "-dirty.fits", s.ms("points")), 3,
            "-fits-mask")
+    refuse_pipes(s, ["-quiet", "-overwrite", "-size", size, size, *args])
+
+
+def refuse_pipes(s, args):
+    """A pipe that nothing writes to, and files that do not end, are refused at once; a pipe with a writer is read."""
+    pipe = s.path("pipe.reg")
+    os.mkfifo(pipe)
+    for option in ("-region-mask", "-mask", "-facet-regions", "-aterm-config", "-fits-mask"):
+        s.told("%s of a pipe" % option, s.launch(*args, option, pipe, s.ms("points")), 3, "pipe.reg: (a pipe that nothing writes to|not a regular file)")
+        s.told("%s of a terminal" % option, s.launch(*args, option, "/dev/ptmx", s.ms("points")), 3, "/dev/ptmx: not a regular file|/dev/ptmx: neither a file nor a pipe")
+    for option in ("-region-mask", "-mask"):
+        reads, writes = os.pipe()
+        os.write(writes, b"image\ncircle(20,20,5)\n")
+        os.close(writes)
+        done = s.launch(*args, option, "/dev/fd/%d" % reads, s.ms("points"), pass_fds=[reads])
+        os.close(reads)
+        s.must(done.returncode == 0, "%s of a pipe with a writer: %s" % (option, done.stderr[-200:]))
 
 
 def check_mask_of_any_kind(s):

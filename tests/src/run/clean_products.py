@@ -511,7 +511,7 @@ def check_restore_list(s):
         s.told(title, s.launch("-quiet", "-restore-list", zero, listed, s.path("none.fits")), 3, pattern)
     with open(listed, "w", encoding="ascii") as f:
         f.write(HEAD + "a,POINT,05:00:00,44.00.00,1,[],false,1e9,,,\nb,POINT,16:00:00,-44.00.00,1,[],false,1e9,,,\n")
-    s.told("a device", s.launch("-quiet", "-restore-list", zero, "/dev/zero", s.path("none.fits")), 3, "/dev/zero: not a list of sources")
+    s.told("a device", s.launch("-quiet", "-restore-list", zero, "/dev/zero", s.path("none.fits")), 3, "/dev/zero: neither a file nor a pipe")
     done = run(s.msimage, "-overwrite", "-restore-list", zero, listed, out)
     s.must("2 of 2 sources are outside the image" in done.stderr.decode() and not load(out)[0].any(), "sources elsewhere")
     refiled(zero, s.path("q.fits"), lambda h: h.header.set("CRVAL4", 2))
