@@ -293,6 +293,11 @@ static int is_joined_pair(const char *word)
     return strchr(word, ',') || (n && word[n] && strchr(":~-x", word[n]) && strspn(word + n + 1, "0123456789."));
 }
 
+static int refuse_joined_pair(const char *name, const char *word, const char *write)
+{
+    return msi_error_set(MSI_EUSAGE, "-%s %s: its arguments are separate words; write -%s %s", name, word, name, write);
+}
+
 /* Check that n arguments follow the option at argv[i], and that none is an option, except for an optional one. */
 static int check_arguments(const char *name, int argc, const char *const *argv, int i, int n, const char *write)
 {
@@ -300,8 +305,7 @@ static int check_arguments(const char *name, int argc, const char *const *argv, 
         const int missing = k >= argc;
         const int another = !missing && write[0] != '[' && is_option(argv[k]);
         if ((missing || another) && k > i + 1 && is_joined_pair(argv[i + 1]))
-            return msi_error_set(MSI_EUSAGE, "-%s %s: its arguments are separate words; write -%s %s", name,
-                                 argv[i + 1], name, write);
+            return refuse_joined_pair(name, argv[i + 1], write);
         if (missing || another)
             return msi_error_set(MSI_EUSAGE, "-%s: an argument is missing%s%s; write -%s %s", name,
                                  another ? " before " : "", another ? argv[k] : "", name, write);
@@ -342,7 +346,9 @@ static int read_own_option(msi_options *options, const msi_option *o, int n, con
         options->only_clean = o->name;
     if (!options->not_restore && !serves(o, restoring)) options->not_restore = o->name;
     if (!options->not_draw && !serves(o, drawing)) options->not_draw = o->name;
-    return o->read(options, o, n, argument);
+    const int rc = o->read(options, o, n, argument);
+    const int is_pair = rc == MSI_EUSAGE && n > 1 && is_joined_pair(argument[0]);
+    return is_pair ? refuse_joined_pair(o->name, argument[0], o->arguments) : rc;
 }
 
 /* Note an option of WSClean for the log, unless it is noted already. */

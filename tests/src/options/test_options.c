@@ -382,7 +382,9 @@ static void test_refused_sizes_and_scales(void **state)
         refused(line, "-size ", "");
     }
     refused("-size abc 256 -scale 1asec a.ms", "-size abc:", "whole number");
-    refused("-size 1x1 a.ms", "-size 1x1:", "two numbers");
+    refused("-size 1x1 a.ms", "-size 1x1:", "separate words");
+    refused("-size 64 64 -scale 1asec -shift 30deg,40deg a.ms",
+            "-shift 30deg,40deg: its arguments are separate words; write -shift RA DEC", "");
     refused("-size 256 -scale 1asec a.ms", "-size: an argument is missing before -scale", "-size WIDTH HEIGHT");
     refused("-size 64x64 -scale 1asec a.ms", "-size 64x64: its arguments are separate words", "-size WIDTH HEIGHT");
     refused("-scale 1asec a.ms", "-size:", "2048 2048");
