@@ -208,6 +208,18 @@ static double part_inside(const msi_image_geometry *g, const void *psf, msi_prec
     return slope > 0 && isfinite(part) ? fmin(1, fmax(0, part)) : value >= THRESHOLD;
 }
 
+/* Make space for one more pixel and sample, of at most `most`. Given and returned: *capacity  pixels that fit */
+static int make_space(lobe *l, pixel_queue *q, int64_t *capacity, int64_t most)
+{
+    enum { FIRST = 1 << 12 };
+    if (q->tail < *capacity || *capacity == most) return MSI_OK;
+    const int64_t twice = *capacity ? 2 * *capacity : FIRST, larger = twice < most ? twice : most;
+    MSI_TRY(msi_grow(&q->at, *capacity, larger, sizeof *q->at, "beam fit"));
+    MSI_TRY(msi_grow(&l->s, *capacity, larger, sizeof *l->s, "beam fit"));
+    *capacity = larger;
+    return MSI_OK;
+}
+
 /*
  * Collect the lobe by a breadth-first flood fill, so that MAX_SAMPLES cuts it off along a circle. Half of the plane
  * would suffice, because PSFs are point symmetric. But the other half costs little, and makes up for NaN on one side.
@@ -217,12 +229,13 @@ static int collect_lobe(lobe *l, const msi_image_geometry *g, const void *psf, m
     int rc = MSI_OK;
     double centre = value_at(g, psf, precision, 0, 0);
     int64_t n_pixel = msi_image_n_pixel(g);
-    int64_t capacity = n_pixel < MAX_SAMPLES ? n_pixel : MAX_SAMPLES;
+    const int64_t most = n_pixel < MAX_SAMPLES ? n_pixel : MAX_SAMPLES;
+    int64_t capacity = 0;
     uint8_t *seen = NULL;
     pixel_queue q = {0, 0, NULL};
-    if ((rc = msi_alloc(&seen, n_pixel, 1, "beam fit"))) goto out;
-    if ((rc = msi_alloc(&q.at, capacity, sizeof *q.at, "beam fit"))) goto out;
-    if ((rc = msi_alloc(&l->s, capacity, sizeof *l->s, "beam fit"))) goto out;
+    /* Only the lobe's part of these is touched. */
+    if ((rc = msi_alloc_sparse(&seen, n_pixel, 1, MAX_SAMPLES, "beam fit"))) goto out;
+    if ((rc = make_space(l, &q, &capacity, most))) goto out;
     double aspect = g->cell_x_rad / g->cell_y_rad, half = box_rad > 0 ? 0.5 * box_rad / g->cell_y_rad : INFINITY;
     q.tail = 1;
     seen[(g->ny / 2) * g->nx + g->nx / 2] = 1;
@@ -243,9 +256,10 @@ static int collect_lobe(lobe *l, const msi_image_geometry *g, const void *psf, m
             int near_centre = x >= -1 && x <= 1 && y >= -1 && y <= 1;
             int wanted = near_centre || (fabs(x * aspect) <= half && fabs((double)y) <= half);
             l->cut |= isnan(next);
-            if (!isfinite(next) || !wanted || q.tail == capacity) continue;
+            if (!isfinite(next) || !wanted || q.tail == most) continue;
             uint8_t *mark = &seen[(g->ny / 2 + y) * g->nx + g->nx / 2 + x];
             if (*mark) continue;
+            if ((rc = make_space(l, &q, &capacity, most))) goto out;
             *mark = 1;
             q.at[q.tail][0] = x;
             q.at[q.tail][1] = y;
