@@ -22,6 +22,9 @@ enum { HEADER = 64 };
  * begins at a huge page, so that the kernel can use huge pages. */
 enum { HUGE_PAGE = 2 << 20, MAPPED_FROM = HUGE_PAGE };
 
+/* Blocks of at least this size may be in files: planes of an image of 128 x 128 pixels. */
+enum { FILED_FROM = 1 << 16 };
+
 /* The header. Blocks in files are not counted. */
 typedef struct header {
     int64_t bytes, counted;
@@ -301,7 +304,7 @@ int msi_alloc_paged(void *out, int64_t n, size_t size, const char *what)
     int64_t bytes = 0;
     *p = NULL;
     MSI_TRY(block_bytes(n, size, what, &bytes));
-    if (!page_directory || bytes < MAPPED_FROM) return msi_alloc(out, n, size, what);
+    if (!page_directory || bytes < FILED_FROM) return msi_alloc(out, n, size, what);
     MSI_TRY(msi_map_file(&block, bytes, page_directory, what));
     memcpy(block, &(header){.bytes = bytes, .is_in_file = 1}, sizeof(header));
     *p = (char *)block + HEADER;
@@ -337,7 +340,7 @@ void msi_free(void *p)
     header h;
     memcpy(&h, block, sizeof h);
     if (!h.is_in_file) atomic_fetch_sub(&in_use, h.counted);
-    if (h.bytes < MAPPED_FROM)
+    if (h.bytes < MAPPED_FROM && !h.is_in_file)
         free(block);
     else if (!h.is_unset || !keep_idle(block, h.bytes))
         munmap(block, (size_t)h.bytes);
