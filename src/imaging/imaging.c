@@ -202,7 +202,7 @@ static int64_t field_bytes(const msi_imaging_run *r)
 /* Return the memory that a plan leaves. */
 static int64_t free_bytes(const msi_imaging_plan *p)
 {
-    return msi_memory_limit() - p->store_bytes - p->grid_bytes - p->image_bytes - msi_unplanned_bytes();
+    return msi_memory_limit() - p->store_bytes - p->grid_bytes - p->image_bytes - msi_unplanned_bytes(p->gridder.backend);
 }
 
 /* Distribute the work over the GPUs or threads and log the plan. */

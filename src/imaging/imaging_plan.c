@@ -77,7 +77,8 @@ int msi_imaging_scan_read(msi_imaging_scan *scan, msi_ms_reader *reader, const m
 
 int64_t msi_imaging_gridder_bytes(const msi_options *o)
 {
-    return o->memory_limit_bytes > msi_unplanned_bytes() ? o->memory_limit_bytes - msi_unplanned_bytes() : 1;
+    const int64_t unplanned = msi_unplanned_bytes(MSI_BACKEND_CPU);
+    return o->memory_limit_bytes > unplanned ? o->memory_limit_bytes - unplanned : 1;
 }
 
 /* Refuse an image larger than the memory of the machine. No grid can be planned for it, but the failure is still a lack
@@ -261,32 +262,34 @@ static void count_checkpoint(msi_imaging_plan *plan, const msi_imaging_need *nee
 }
 
 /* Allow more images to be written while the next ones are computed, as long as they do not force visibilities to disk.
- * FEW are always worth their memory; more, up to as many files as are written at once, are if they are small. The only
- * image of a run needs no more memory: it is written while the gridder is freed. */
+ * A few are always worth their memory; more, up to as many files as are written at once, are if they are small: beside
+ * the memory that there is, or beside what else the run needs on the CPU, which makes images slower than most disks
+ * write them. The only image of a run needs no more memory: it is written while the gridder is freed. */
 static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int n_file, int64_t bytes)
 {
-    enum { FEW = 3, SMALL_PART = 16, MOST_HANDS = 4, CLEANED = 3 }; /* residual, model and restored image */
+    enum { SMALL_PART = 16, MOST_HANDS = 4, CLEANED = 3 }; /* residual, model and restored image */
+    const int on_cpu = plan->gridder.backend == MSI_BACKEND_CPU, few = on_cpu ? 2 : 3;
     const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out *
                             (1 + (o->pb.apply ? 3 : 0) + (o->pb.correct ? 2 : 0)); /* beams, corrected images */
     const int is_only = n_image == 1 && !o->clean.niter, enough = (MSI_FILES_AT_ONCE + n_file - 1) / n_file;
-    const int64_t limit = msi_memory_limit(), n_put = n_image * (o->clean.niter ? CLEANED : 1);
-    int most = enough < FEW ? FEW : enough < MSI_IMAGES_IN_FLIGHT ? enough : MSI_IMAGES_IN_FLIGHT;
+    const int64_t limit = msi_memory_limit(),
+                  needed = larger(plan->grid_bytes + plan->image_bytes, plan->alone_bytes) + plan->store_bytes +
+                           msi_unplanned_bytes(plan->gridder.backend),
+                  small = (on_cpu ? needed : limit) / SMALL_PART, n_put = n_image * (o->clean.niter ? CLEANED : 1);
+    int most = enough < few ? few : enough < MSI_IMAGES_IN_FLIGHT ? enough : MSI_IMAGES_IN_FLIGHT;
     if (n_put < most) most = (int)n_put;
     plan->n_hand = 1;
     if (omp_get_max_threads() == 1) return;
     if (is_only) bytes = 0;
-    if (!bytes && most > FEW) most = FEW; /* images in files */
-    while (plan->n_pending < most &&
-           larger(plan->grid_bytes + plan->image_bytes, plan->alone_bytes) + plan->store_bytes + msi_unplanned_bytes() +
-                   bytes <=
-               limit &&
-           (plan->n_pending < FEW || (plan->n_pending + 1) * bytes <= limit / SMALL_PART)) {
+    if (!bytes && most > few) most = few; /* images in files */
+    while (plan->n_pending < most && needed + (plan->n_pending + 1) * bytes <= limit &&
+           (plan->n_pending < few || (plan->n_pending + 1) * bytes <= small)) {
         plan->n_pending++;
         plan->image_bytes += bytes;
         plan->alone_bytes += bytes;
     }
     /* Some of the pending images are not yet with the writer. */
-    if (plan->n_pending <= FEW || !o->clean.niter) return;
+    if (plan->n_pending <= few || !o->clean.niter) return;
     plan->n_hand = plan->n_pending / 2 < MOST_HANDS ? plan->n_pending / 2 : MOST_HANDS;
     plan->n_pending -= plan->n_hand - 1;
 }
@@ -296,7 +299,7 @@ static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int
 static int64_t least_bytes(const msi_imaging_plan *plan, int64_t weighting)
 {
     const int64_t imaging = larger(plan->gridder.least_grid_bytes + plan->image_bytes, plan->alone_bytes);
-    return larger(imaging, weighting) + msi_unplanned_bytes();
+    return larger(imaging, weighting) + msi_unplanned_bytes(plan->gridder.backend);
 }
 
 /* Plan some more bytes of grids in files, or fewer. */
@@ -358,7 +361,7 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
         /* The log has this sum, too. */
         plan->store_bytes = 0;
         plan->grid_bytes = r->least_grid_bytes;
-        plan->image_bytes = least - msi_unplanned_bytes() - plan->grid_bytes;
+        plan->image_bytes = least - msi_unplanned_bytes(plan->gridder.backend) - plan->grid_bytes;
         return msi_error_about(
             msi_error_set(MSI_ENOMEM,
                           "an image of %lld x %lld needs %.3f GB of memory (grid %lld x %lld); the limit is %.3f GB",
@@ -366,10 +369,10 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
                           (long long)r->nv, 1e-9 * (double)limit),
             "memory");
     }
-    const int64_t left = limit - plan->image_bytes - msi_unplanned_bytes();
+    const int64_t left = limit - plan->image_bytes - msi_unplanned_bytes(plan->gridder.backend);
     const int64_t before = larger(weighting, plan->alone_bytes); /* and after: without grids */
     const int64_t grid = plan->store_bytes + plan->grid_bytes <= left ? plan->grid_bytes : r->least_grid_bytes;
-    const int64_t without = limit - before - msi_unplanned_bytes();
+    const int64_t without = limit - before - msi_unplanned_bytes(plan->gridder.backend);
     const int64_t stores = left - grid < without ? left - grid : without;
     plan->store_budget_bytes = stores > o->channels_out ? stores : o->channels_out;
     if (plan->store_bytes > plan->store_budget_bytes) {

@@ -127,12 +127,13 @@ void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
 {
     const msi_gridder_report *r = &p->gridder;
     msi_gridder_choice_log(o, r);
-    const int64_t all = p->store_bytes + p->grid_bytes + p->image_bytes + msi_unplanned_bytes();
+    const int64_t unplanned = msi_unplanned_bytes(r->backend);
+    const int64_t all = p->store_bytes + p->grid_bytes + p->image_bytes + unplanned;
     msi_log_info(
         "memory: visibilities %.3f GB, grids %.3f GB, images %.3f GB, libraries and buffers %.3f GB; in all %.3f GB, "
         "limit %.3f GB",
         1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
-        1e-9 * (double)msi_unplanned_bytes(), 1e-9 * (double)all, 1e-9 * (double)msi_memory_limit());
+        1e-9 * (double)unplanned, 1e-9 * (double)all, 1e-9 * (double)msi_memory_limit());
     if (r->backend == MSI_BACKEND_CUDA)
         msi_log_info("memory of the GPU: up to %.3f GB", 1e-9 * (double)p->device_bytes);
     if (p->psfs_bytes)

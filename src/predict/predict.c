@@ -214,13 +214,18 @@ static void report_subject(const prediction *r)
     msi_set_report(r->reader, q->ms_paths, q->n_ms, NULL, data);
 }
 
-static void report_memory(const msi_options *options, const msi_predict_plan *p)
+static void report_memory(const prediction *of)
 {
+    const msi_predict_plan *p = &of->plan;
     const msi_gridder_report *r = &p->gridder;
-    msi_gridder_choice_log(options, r);
-    msi_log_info("memory: visibilities %.3f GB at a time, grids %.3f GB, models %.3f GB, limit %.3f GB; %lld pass%s",
-                 1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
-                 1e-9 * (double)msi_memory_limit(), (long long)p->n_batch, p->n_batch == 1 ? "" : "es");
+    const int64_t unplanned = msi_predict_unplanned_bytes(r->backend, of->reader);
+    msi_gridder_choice_log(of->request->options, r);
+    msi_log_info(
+        "memory: visibilities %.3f GB at a time, grids %.3f GB, models %.3f GB, libraries and buffers %.3f GB; "
+        "in all %.3f GB, limit %.3f GB; %lld pass%s",
+        1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
+        1e-9 * (double)unplanned, 1e-9 * (double)(p->store_bytes + p->grid_bytes + p->image_bytes + unplanned),
+        1e-9 * (double)msi_memory_limit(), (long long)p->n_batch, p->n_batch == 1 ? "" : "es");
     if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: %.3f GB", 1e-9 * (double)p->device_bytes);
 }
 
@@ -228,7 +233,7 @@ static void report_memory(const msi_options *options, const msi_predict_plan *p)
 static void report_plan(const prediction *r)
 {
     const msi_predict_request *q = r->request;
-    report_memory(q->options, &r->plan);
+    report_memory(r);
     for (int i = 0; i < q->n_ms; i++) {
         const int64_t bytes = msi_ms_writer_disk_bytes(r->writer, i);
         if (bytes)
@@ -401,8 +406,9 @@ static int open_reader(prediction *r)
 static int make_gridders(prediction *r)
 {
     for (int64_t i = 0; i < r->parts.n; i++) {
-        msi_gridder_spec spec = msi_predict_gridder_spec(&r->request->gridder, r->models, r->parts.part[i].n_plane,
-                                                         msi_predict_unplanned_bytes());
+        msi_gridder_spec spec =
+            msi_predict_gridder_spec(&r->request->gridder, r->models, r->parts.part[i].n_plane,
+                                     msi_predict_unplanned_bytes(r->request->gridder.backend, r->reader));
         spec.device = r->gpus.device[0];
         spec.longest_lambda = r->scan.longest_lambda;
         if (r->gains) {

@@ -93,9 +93,21 @@ static int64_t slot_bytes(void)
     return part > LARGEST_SLOT ? LARGEST_SLOT : part < SMALLEST_SLOT ? SMALLEST_SLOT : part;
 }
 
-int64_t msi_predict_unplanned_bytes(void)
+/* Return the bytes of all correlations to write. */
+static double written_bytes(const msi_ms_reader *reader)
 {
-    return msi_unplanned_bytes() + MSI_MS_WRITER_SLOTS * slot_bytes();
+    double bytes = 0;
+    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *spw = msi_ms_reader_spw(reader, i);
+        bytes += (double)sizeof(msi_c32) * (double)spw->n_row * spw->n_chan * spw->n_corr;
+    }
+    return bytes;
+}
+
+int64_t msi_predict_unplanned_bytes(msi_backend backend, const msi_ms_reader *reader)
+{
+    const double slots = fmin((double)(MSI_MS_WRITER_SLOTS * slot_bytes()), written_bytes(reader));
+    return msi_unplanned_bytes(backend) + (int64_t)slots;
 }
 
 /* Fainter models lose accuracy in single precision, whose numbers are denormal below 1e-38. */
@@ -207,22 +219,11 @@ static int choose_batch(msi_predict_plan *plan, msi_gridder *g, const budget *b,
         "memory");
 }
 
-/* Return the bytes of all correlations to write. */
-static double written_bytes(const msi_ms_reader *reader)
-{
-    double bytes = 0;
-    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
-        const msi_ms_spw *spw = msi_ms_reader_spw(reader, i);
-        bytes += (double)sizeof(msi_c32) * (double)spw->n_row * spw->n_chan * spw->n_corr;
-    }
-    return bytes;
-}
-
 int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
 {
     const msi_model_images *models = need->models;
     const msi_predict_scan *scan = need->scan;
-    int64_t reserved = msi_predict_unplanned_bytes();
+    int64_t reserved = msi_predict_unplanned_bytes(need->gridder->backend, need->reader);
     memset(plan, 0, sizeof *plan);
     budget b = {.scan = scan, .bands = need->bands};
     find_largest(plan, &b, need->parts);

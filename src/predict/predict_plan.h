@@ -78,7 +78,7 @@ void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *sc
 int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need);
 
 /* msi_predict_unplanned_bytes - return the memory that no plan counts: libraries, buffers of blocks and threads, slots
- * of the writer. */
-int64_t msi_predict_unplanned_bytes(void);
+ * of the writer of the reader's sets. */
+int64_t msi_predict_unplanned_bytes(msi_backend backend, const msi_ms_reader *reader);
 
 #endif

@@ -100,7 +100,8 @@ void msi_set_report_names(char *text, size_t size, const char *const *names, int
 /* Bytes of visibilities that casacore writes per second. */
 #define MSI_WRITE_BYTES_PER_S 7e8
 
-/* msi_unplanned_bytes - return the bytes of libraries, and of buffers for blocks and threads. */
-int64_t msi_unplanned_bytes(void);
+/* msi_unplanned_bytes - return the bytes of libraries, and of buffers for blocks and threads, of runs on a backend; AUTO:
+ * of the one that needs more. */
+int64_t msi_unplanned_bytes(msi_backend backend);
 
 #endif

@@ -167,6 +167,16 @@ def check_paged(s):
     s.must(not left, "nothing is left: %s" % left)
 
 
+def check_small(s):
+    """Planes of small images go to files, too: with 0.42 of the memory that all of them need, a run ends well."""
+    ms = s.made("few.ms", *SET[:6], "-duration", "16s", *SET[8:14], "53.5MHz", 8, *SET[-4:])
+    line = ["-size", 256, 256, *JOINED[3:6], 4, *JOINED[7:], "-pol", "IQUV", "-join-polarizations", "-multiscale"]
+    log, _, _ = joined(s, "whole", ms, line=line)
+    limit_gb = 0.42e-3 * (planned_mb(log) + unplanned_mb(log))
+    log, _, _ = joined(s, "small", ms, "-abs-mem", limit_gb, "-temp-dir", s.folder, line=line)
+    s.must("in temporary files" in log, "with %.3f GB planes are in files" % limit_gb)
+
+
 def check_tiles(s):
     """With even less memory the image is made in tiles, and all arrays of cleaning are in files: the images are the same
     within the accuracy of two gridders, and use no more memory than planned."""
@@ -211,21 +221,21 @@ def check_dry_run(s):
                 s.complain("-dry-run: /%s/ is not in: %s" % (what, log))
         if done.stdout or sorted(os.listdir(s.folder)) != before:
             s.complain("-dry-run writes: %s %s" % (done.stdout, os.listdir(s.folder)))
-    # Image and PSF of a channel and of all, and of the five that are written at the same time at most, four channels and
-    # all; the weights as written. Densities are freed before images are made. Those beyond three may take a sixteenth of
-    # the limit, so with a low one there are three, and with two images less two. With one thread there are none.
+    # Image and PSF of a channel and of all, and of the two that are written at the same time at most; the weights as
+    # written. Densities are freed before images are made. If memory is short, fewer are written at the same time; with one
+    # thread none.
     image_mb, density_mb = 2 * 1536 ** 2 * 4e-6, 1536 * 768 * 8e-6
     threads = ["-j", 2]
     log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *threads, "-name", "dry", ms, cwd=s.folder).stderr.decode()
     needed = sum(map(float, re.search(r"visibilities ([0-9.]+) GB, grids ([0-9.]+) GB, images ([0-9.]+) GB", log).groups()))
     unplanned_gb = unplanned_mb(log) / 1000
-    for words, want_mb in (([*threads], 7 * image_mb), (["-j", 1], 2 * image_mb),
-                           ([*threads, "-abs-mem", needed + unplanned_gb + 0.01], 5 * image_mb),
-                           ([*threads, "-abs-mem", needed + unplanned_gb - 0.01], 5 * image_mb),
-                           ([*threads, "-abs-mem", needed + unplanned_gb - 0.01 - 2e-3 * image_mb], 4 * image_mb),
-                           ([*threads, "-weight", "uniform"], 7 * image_mb),
-                           ([*threads, "-weight", "uniform", "-no-mf-weighting"], 7 * image_mb),
-                           ([*threads, "-save-weights"], 7 * image_mb + 3 * density_mb)):
+    for words, want_mb in (([*threads], 4 * image_mb), (["-j", 1], 2 * image_mb),
+                           ([*threads, "-abs-mem", needed + unplanned_gb + 0.01], 4 * image_mb),
+                           ([*threads, "-abs-mem", needed + unplanned_gb - 0.01], 3 * image_mb),
+                           ([*threads, "-abs-mem", needed + unplanned_gb - 0.01 - 1e-3 * image_mb], 2 * image_mb),
+                           ([*threads, "-weight", "uniform"], 4 * image_mb),
+                           ([*threads, "-weight", "uniform", "-no-mf-weighting"], 4 * image_mb),
+                           ([*threads, "-save-weights"], 4 * image_mb + 3 * density_mb)):
         log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *words, "-name", "dry", ms, cwd=s.folder).stderr.decode()
         told = re.search(r"images ([0-9.]+) GB,", log)
         if not told or abs(1000 * float(told[1]) - want_mb) > 1:

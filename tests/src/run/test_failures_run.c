@@ -268,7 +268,7 @@ static const char *const images[] = {
 static const char *const spilled[] = {
     "msimage", "-size", "16",       "16",        "-scale",    "20asec",  "-accuracy",      "1e-8",
     "-j",      "1",     "-name",    "out/image", "-weight",   "uniform", "-intervals-out", "2",
-    "-field",  "all",   "-abs-mem", "0.072",     "-temp-dir", ".",       "set.ms",         NULL};
+    "-field",  "all",   "-abs-mem", "0.02586",   "-temp-dir", ".",       "set.ms",         NULL};
 
 /* Use densities of each channel, and draw pictures. */
 static const char *const pictures[] = {
