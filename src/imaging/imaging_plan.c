@@ -262,8 +262,8 @@ static void count_checkpoint(msi_imaging_plan *plan, const msi_imaging_need *nee
 }
 
 /* Allow more images to be written while the next ones are computed, as long as they do not force visibilities to disk.
- * A few are always worth their memory; more, up to as many files as are written at once, are if they are small: beside
- * the memory that there is, or beside what else the run needs on the CPU, which makes images slower than most disks
+ * A few are always worth their memory; more, up to as many files as are written at once, are if they are small: next to
+ * the memory that there is, or to what else the run needs on the CPU, which makes images slower than most disks
  * write them. The only image of a run needs no more memory: it is written while the gridder is freed. */
 static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int n_file, int64_t bytes)
 {
