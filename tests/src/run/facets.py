@@ -348,11 +348,12 @@ def check_terms(s):
     s.must(off < 1e-3, "continued models leave the same residuals: %.1e" % off)
     alone = ("-facet-auto", 4, "-feather-size", 0, "-niter", 50, "-no-dirty", "-weight", "natural", "-no-update-model-required", "-deconvolver", "mtmfs",
              "-nterms", 3, "-accuracy", 1e-5)
-    run(s, *alone, path)
-    whole = [pixels(s, "tt%d-image" % t) for t in range(3)]
-    run(s, *alone[4:], path)
-    off = max(np.abs(pixels(s, "tt%d-image" % t) - whole[t]).max() / np.abs(whole[t]).max() for t in range(3))
-    s.must(off < 1e-4, "without solutions facets make the terms of whole images: %.1e" % off)
+    for rule in (), ("-multiscale", "-multiscale-scales", "0,8", "-multiscale-rule", "tclean"):
+        run(s, *alone, *rule, path)
+        whole = [pixels(s, "tt%d-image" % t) for t in range(3)]
+        run(s, *alone[4:], *rule, path)
+        off = max(np.abs(pixels(s, "tt%d-image" % t) - whole[t]).max() / np.abs(whole[t]).max() for t in range(3))
+        s.must(off < 1e-4, "without solutions facets make the terms of whole images, %d scales: %.1e" % (1 + len(rule) // 4, off))
     forget(s)
 
 

@@ -269,25 +269,27 @@ def check_terms(s):
     fits.PrimaryHDU(mask, fits.Header(cards)).writeto(s.path("terms.fits"), overwrite=True)
     for name in os.listdir(s.out):
         os.remove(os.path.join(s.out, name))
-    one_kind(s, path, *GAUSS, *SHIFT, "-weight", "natural", "-deconvolver", "mtmfs", "-nterms", 2, "-reffreq", "1.5GHz", "-niter", 20000, "-gain", 0.3,
-             "-threshold", "1mJy", "-mgain", 0.9, "-pblimit", 0.1, "-fits-mask", s.path("terms.fits"))
+    line = ("-weight", "natural", "-deconvolver", "mtmfs", "-nterms", 2, "-reffreq", "1.5GHz", "-niter", 20000, "-gain", 0.3, "-threshold", "1mJy", "-mgain",
+            0.9, "-pblimit", 0.1, "-fits-mask", s.path("terms.fits"))
     x = freq / 1.5e9 - 1
-    powers, off = np.vander(x, 2, increasing=True), []
-    term, alpha = [pixels(s, "tt%d-pbcor" % t) for t in range(2)], pixels(s, "alpha")
-    for (i, j), flux, index in zip(sources.at, sources.flux, sources.index):
-        weight = np.sqrt([np.sum(gauss(hz, sources.angles(i, j))**2) for hz in freq])
-        wanted = np.linalg.lstsq(powers * weight[:, None], flux * (freq / 1.5e9)**index * weight, rcond=None)[0]
-        if np.isfinite(term[0][j, i]):
-            off.append([term[0][j, i] / wanted[0] - 1, alpha[j, i] - wanted[1] / wanted[0]])
-    off = np.abs(off).max(axis=0)
-    s.must(off[0] < 2e-3 and off[1] < 0.01, "tt0 is off by at most %.1e of the flux, alpha by %.1e" % tuple(off))
-    s.must(np.isfinite(alpha[[j for i, j in sources.at], [i for i, j in sources.at]]).sum() > 10, "alpha of most sources")
-    response = [pixels(s, "tt%d-pb" % t) for t in range(2)]
-    s.must(abs(np.nanmax(response[0]) - 1) < 1e-6 and np.nanmax(np.abs(response[1])) == 0, "the response does not depend on frequency")
-    with table(path, ack=False) as t:
-        data, model = t.getcol("DATA"), t.getcol("MODEL_DATA")
-    off = np.sqrt((np.abs(data - model)**2).mean() / (np.abs(data)**2).mean())
-    s.must(off < 0.02, "MODEL_DATA is the data to %.1e of their rms" % off)
+    powers = np.vander(x, 2, increasing=True)
+    for rule in (), ("-multiscale", "-multiscale-scales", "0", "-multiscale-rule", "tclean"):
+        one_kind(s, path, *GAUSS, *SHIFT, *line, *rule)
+        off, term, alpha = [], [pixels(s, "tt%d-pbcor" % t) for t in range(2)], pixels(s, "alpha")
+        for (i, j), flux, index in zip(sources.at, sources.flux, sources.index):
+            weight = np.sqrt([np.sum(gauss(hz, sources.angles(i, j))**2) for hz in freq])
+            wanted = np.linalg.lstsq(powers * weight[:, None], flux * (freq / 1.5e9)**index * weight, rcond=None)[0]
+            if np.isfinite(term[0][j, i]):
+                off.append([term[0][j, i] / wanted[0] - 1, alpha[j, i] - wanted[1] / wanted[0]])
+        off = np.abs(off).max(axis=0)
+        s.must(off[0] < 2e-3 and off[1] < 0.01, "tt0 is off by at most %.1e of the flux, alpha by %.1e" % tuple(off))
+        s.must(np.isfinite(alpha[[j for i, j in sources.at], [i for i, j in sources.at]]).sum() > 10, "alpha of most sources")
+        response = [pixels(s, "tt%d-pb" % t) for t in range(2)]
+        s.must(abs(np.nanmax(response[0]) - 1) < 1e-6 and np.nanmax(np.abs(response[1])) == 0, "the response does not depend on frequency")
+        with table(path, ack=False) as t:
+            data, model = t.getcol("DATA"), t.getcol("MODEL_DATA")
+        off = np.sqrt((np.abs(data - model)**2).mean() / (np.abs(data)**2).mean())
+        s.must(off < 0.02, "MODEL_DATA is the data to %.1e of their rms" % off)
 
 
 def check_half_band(s):
