@@ -47,7 +47,8 @@ class Cleaner(ImagesHeld):
         tclean; 0: 0.2, or 0.05 for tclean
     nterms : 2 to 4: components have Taylor terms in x = frequency / reference - 1, as tclean's mtmfs; 0: none. Residuals and
         models are then [nterms, nx, ny]. Residual t is the image of the visibilities less the model with weights times x**t,
-        divided by the sum of the weights without x**t; so is psf k, up to k = 2 nterms - 2. Residual 0 is searched
+        divided by the sum of the weights without x**t; so is psf k, up to k = 2 nterms - 2. Residual 0 is searched; with the
+        scale_rule tclean the component whose terms together lower chi^2 most
     reference : with nterms: reference frequency in Hz
     frequencies : with nterms: float [channel], Hz: frequencies of the samples, at least nterms different ones
     weights : with nterms: float [channel]: sums of the weights of the samples of each frequency; None: equal

@@ -2,6 +2,7 @@
 """plan_test.py cpu|cuda [CHECK..]: msimage.Plan and msimage.Cleaner, threads, forks, Ctrl-C, invalid arguments."""
 import contextlib
 import ctypes
+import itertools
 import os
 import signal
 import sys
@@ -881,14 +882,15 @@ def check_terms():
     def scaled(c):
         return weight[c] / weight.sum() / 1.1
 
-    for terms in 2, 3:
+    methods = dict(method="hogbom"), dict(method="multiscale", scales=[0], scale_rule="tclean", scale_shape="spheroidal")
+    for terms, how in itertools.product((2, 3), methods):
         psf = np.array([sum(scaled(c) * x[c]**k * beam(c, n // 2, n // 2) for c in range(5)) for k in range(2 * terms - 1)])
         seen = [sum(flux[c] * beam(c, i, j) for (i, j), flux in places.items()) for c in range(5)]
         residual = np.array([sum(scaled(c) * x[c]**t * seen[c] for c in range(5)) for t in range(terms)])
         mask, model = np.zeros((n, n), np.uint8), np.zeros((terms, n, n))
         for place in places:
             mask[place] = 1
-        cleaner = msimage.Cleaner(psf, nterms=terms, reference=1.2e9, frequencies=hz, weights=weight, mask=mask, gain=0.3, method="hogbom", **HOST)
+        cleaner = msimage.Cleaner(psf, nterms=terms, reference=1.2e9, frequencies=hz, weights=weight, mask=mask, gain=0.3, **how, **HOST)
         assert "%d terms of 64 x 64" % terms in repr(cleaner) and cleaner.shape == (terms, n, n)
         for _ in range(2):  # models are continued
             report = cleaner.minor(residual, model, threshold=1e-8, n_iteration=2000)

@@ -9,7 +9,8 @@
  *
  * With Taylor terms residuals and models are [n_term][n_pol] images. Residual t is the image of the visibilities less the
  * model, with weights times x^t, divided by the sum of the weights without x^t; so is PSF k, up to k = 2 n_term - 2.
- * Images are searched by residual 0. See U. Rau and T. J. Cornwell, A&A 532, A71 (2011).
+ * Images are searched by residual 0, multiscale by power for the component whose terms together lower chi^2 most. See
+ * U. Rau and T. J. Cornwell, A&A 532, A71 (2011).
  *
  * See base.h for errors, arrays and threads.
  */
