@@ -61,14 +61,12 @@ struct msi_clean_multiscale {
     void *planes, *mean; /* [n_plane], [n_sum][n_pol] images */
     void *sums;          /* [n_sum][n_channel] by terms: the factors of channels in the sums R_t */
     void *rows_of_sums[MSI_CLEAN_MAX_SCALE],
-        *rows[MSI_CLEAN_MAX_SCALE]; /* by terms: L^-1, of the sums and of channels */
-    /* For searches by tiles: */
-    msi_clean_tiles *tiles; /* NULL: whole images are searched */
-    msi_clean_tiles_scale of_tiles[MSI_CLEAN_MAX_SCALE];
+        *rows[MSI_CLEAN_MAX_SCALE];                      /* by terms: L^-1, of the sums and of channels */
+    msi_clean_tiles *tiles;                              /* NULL: no call can use them */
+    msi_clean_tiles_scale of_tiles[MSI_CLEAN_MAX_SCALE]; /* by terms: rows on the host; the rest for tiles */
     int has_hessian[MSI_CLEAN_MAX_SCALE];
-    double factor[MSI_CLEAN_TERM_VALUES]; /* sums, on the host */
-    void *best;                           /* the joined image of the best scale so far */
-    uint8_t *mask[MSI_CLEAN_MAX_SCALE];   /* by power: pixels where scales above 0 may be found */
+    void *best;                         /* the joined image of the best scale so far */
+    uint8_t *mask[MSI_CLEAN_MAX_SCALE]; /* by power: pixels where scales above 0 may be found */
     void *model[MSI_CLEAN_MAX_PLANE];
     int has_model;
 };
@@ -162,10 +160,10 @@ static void sample_kernel(const msi_cleaner_spec *s, int i, double *kernel)
 typedef struct rounds {
     msi_clean_call *call;
     scale_state scale[MSI_CLEAN_MAX_SCALE];
-    msi_clean_peak points; /* by terms: of the mean over channels */
-    int n_last;            /* rounds that went down to the threshold */
-    int by_tiles;          /* in this call */
-    int last;              /* the scale of the last round, -1: none */
+    msi_clean_peak points;  /* by terms: of the mean over channels */
+    int n_last;             /* rounds that went down to the threshold */
+    msi_clean_tiles *tiles; /* NULL: whole images are searched */
+    int last;               /* the scale of the last round, -1: none */
 } rounds;
 
 static int64_t largest_half(const msi_cleaner *c)
@@ -200,12 +198,11 @@ static int by_terms(const msi_cleaner *c)
 enum { TILES_HALF = 48 };
 
 /* By terms, an engine in the host's memory searches tiles instead of whole images. */
-static int by_tiles(const msi_cleaner *c)
+static int fits_tiles(const msi_cleaner *c)
 {
     const msi_cleaner_spec *s = &c->spec;
-    return c->ops->on_host && by_terms(c) && s->n_pol == 1 && c->n_cell == 1 && s->n_channel <= MSI_TAYLOR_MAX_NODE &&
-           s->n_term <= MSI_TAYLOR_MAX_TERM && s->shape != MSI_CLEAN_GAUSSIAN && largest_half(c) <= TILES_HALF &&
-           s->nx >= 6 * largest_half(c) && s->ny >= 6 * largest_half(c);
+    return c->ops->on_host && by_terms(c) && s->n_pol == 1 && c->n_cell == 1 && s->shape != MSI_CLEAN_GAUSSIAN &&
+           largest_half(c) <= TILES_HALF && s->nx >= 6 * largest_half(c) && s->ny >= 6 * largest_half(c);
 }
 
 /* Return the number of sums over channels of which quantities are joined, for each polarisation; 0: of channels. */
@@ -282,7 +279,7 @@ static int allocate_arrays(msi_cleaner *c)
     MSI_TRY(o->alloc(c->e, &m->mean, image * (n_sum(c) ? n_joined(c) : c->spec.n_pol), "the joined image"));
     for (int s = 1; s < c->spec.n_scale && by_power(c); s++)
         MSI_TRY(o->alloc(c->e, (void **)&m->mask[s], c->n_pixel, "a scale's mask"));
-    if (by_tiles(c)) MSI_TRY(msi_clean_tiles_create(&m->tiles, c, m->mean));
+    if (fits_tiles(c)) MSI_TRY(msi_clean_tiles_create(&m->tiles, c, m->mean));
     return o->alloc(c->e, &m->best, image, "the joined image");
 }
 
@@ -335,7 +332,7 @@ static int64_t bytes(const msi_cleaner *c)
            c->ops->fft_bytes(&c->setup, wide_edge(c, c->spec.nx), wide_edge(c, c->spec.ny)) +
            c->ops->fft_bytes(&c->setup, narrow_edge(c, c->spec.nx), narrow_edge(c, c->spec.ny)) +
            images * c->n_pixel * c->real_bytes + (by_power(c) ? (n_scale - 1) * c->n_pixel : 0) +
-           (by_tiles(c) ? msi_clean_tiles_bytes(c, largest_half(c)) : 0);
+           (fits_tiles(c) ? msi_clean_tiles_bytes(c, largest_half(c)) : 0);
 }
 
 /* One transform and the PSFs of one scale are at work. */
@@ -419,28 +416,6 @@ static int fetch_middle(msi_cleaner *c, int scale, int channel, double *value)
     return MSI_OK;
 }
 
-enum { T = MSI_CLEAN_MAX_TERM };
-
-/* Factor H = L L^T. Returned: inverse  L^-1. Returns 0 if H is not positive definite */
-static int invert_hessian(int n, const double h[2 * T], double inverse[T][T])
-{
-    double l[T][T] = {{0}};
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j <= i; j++) {
-            double sum = h[i + j];
-            for (int k = 0; k < j; k++) sum -= l[i][k] * l[j][k];
-            if (i == j && !(sum > 1e-9 * h[2 * i])) return 0;
-            l[i][j] = i == j ? sqrt(sum) : sum / l[j][j];
-        }
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j <= i; j++) {
-            double sum = i == j;
-            for (int k = j; k < i; k++) sum -= l[i][k] * inverse[k][j];
-            inverse[i][j] = sum / l[i][i];
-        }
-    return 1;
-}
-
 /*
  * By terms: make the rows of a scale from the responses of channels to it. A scale without a Hessian that can be
  * inverted is compared by the mean over channels.
@@ -449,38 +424,16 @@ static int make_rows(msi_cleaner *c, int scale, const double *response)
 {
     msi_clean_multiscale *m = c->multiscale;
     const int n = c->spec.n_channel, n_term = c->spec.n_term;
-    double low = INFINITY, high = -INFINITY, h[2 * T] = {0}, inverse[T][T] = {{0}}, of_sums[T * T] = {0};
-    double sums[T * MSI_CLEAN_CHANNELS] = {0}, rows[T * MSI_CLEAN_CHANNELS] = {0};
+    msi_clean_taylor_rows *rows = &m->of_tiles[scale].rows;
+    if (!by_terms(c)) return MSI_OK;
     c->ops->release(c->e, m->rows_of_sums[scale]);
     c->ops->release(c->e, m->rows[scale]);
     m->rows_of_sums[scale] = m->rows[scale] = NULL;
-    for (int k = 0; k < n; k++) {
-        low = fmin(low, c->freq_hz[k]);
-        high = fmax(high, c->freq_hz[k]);
-    }
-    for (int k = 0; k < n; k++) {
-        const double x = high > low ? (2 * c->freq_hz[k] - low - high) / (high - low) : 0; /* any origin will do */
-        for (int t = 0; t < n_term; t++) sums[t * n + k] = c->setup.share[k] * pow(x, t);
-        for (int t = 0; t < 2 * n_term - 1; t++) h[t] += c->setup.share[k] * pow(x, t) * response[k];
-    }
-    m->has_hessian[scale] = invert_hessian(n_term, h, inverse);
-    if (!m->has_hessian[scale]) {
-        memset(inverse, 0, sizeof inverse);
-        inverse[0][0] = h[0] > 0 ? 1 / sqrt(h[0]) : 0;
-    }
-    for (int i = 0; i < n_term; i++)
-        for (int t = 0; t <= i; t++) {
-            of_sums[i * n_term + t] = inverse[i][t];
-            for (int k = 0; k < n; k++) rows[i * n + k] += inverse[i][t] * sums[t * n + k];
-        }
-    if (m->tiles) {
-        memcpy(m->factor, sums, (size_t)(n_term * n) * sizeof *sums);
-        memcpy(m->of_tiles[scale].rows, rows, (size_t)(n_term * n) * sizeof *rows);
-        memcpy(m->of_tiles[scale].response, response, (size_t)n * sizeof *response);
-    }
-    MSI_TRY(msi_clean_upload_matrix(c, &m->sums, sums, (int64_t)n_term * n));
-    MSI_TRY(msi_clean_upload_matrix(c, &m->rows_of_sums[scale], of_sums, (int64_t)n_term * n_term));
-    return msi_clean_upload_matrix(c, &m->rows[scale], rows, (int64_t)n_term * n);
+    m->has_hessian[scale] = msi_clean_taylor_rows_make(rows, n_term, n, c->freq_hz, c->setup.share, response);
+    memcpy(m->of_tiles[scale].response, response, (size_t)n * sizeof *response);
+    MSI_TRY(msi_clean_upload_matrix(c, &m->sums, rows->sums, (int64_t)n_term * n));
+    MSI_TRY(msi_clean_upload_matrix(c, &m->rows_of_sums[scale], rows->inverse, (int64_t)n_term * n_term));
+    return msi_clean_upload_matrix(c, &m->rows[scale], rows->rows, (int64_t)n_term * n);
 }
 
 /* Make the fit of a scale, and its rows, from the responses of channels to it. */
@@ -492,7 +445,7 @@ static int make_scale_fit(msi_cleaner *c, int scale)
     c->ops->release(c->e, m->fit[scale]);
     m->fit[scale] = NULL;
     for (int i = 0; i < n; i++) MSI_TRY(fetch_middle(c, scale, i, &response[i]));
-    if (by_terms(c)) MSI_TRY(make_rows(c, scale, response));
+    MSI_TRY(make_rows(c, scale, response));
     MSI_TRY(msi_alloc(&fit, n * n, sizeof *fit, "a spectral fit"));
     memcpy(fit, c->fit, (size_t)(n * n) * sizeof *fit);
     int rc = msi_clean_fit_of_scale(c, response, fit);
@@ -568,7 +521,6 @@ static int choose_gain_of_points(msi_cleaner *c, double peak)
     m->used[0] = !c->spec.no_points;
     m->power[0] = m->bias[0] = 1;
     m->gain[0] = c->spec.gain;
-    if (!by_terms(c)) return MSI_OK;
     double response[MSI_CLEAN_CHANNELS];
     for (int k = 0; k < c->spec.n_channel; k++) response[k] = 1;
     return make_rows(c, 0, response);
@@ -606,7 +558,7 @@ static int set_tiles(msi_cleaner *c)
         o->rows_of_sums = m->rows_of_sums[s];
         o->kernel = s ? kernel : NULL;
         if (s) sample_kernel(&c->spec, s, kernel);
-        rc = msi_clean_tiles_set(m->tiles, s, o, m->factor);
+        rc = msi_clean_tiles_set(m->tiles, s, o);
     }
     msi_free(kernel);
     return rc;
@@ -765,7 +717,7 @@ static int begin_tiles(msi_clean_call *call)
 static int choose_by_tiles(rounds *r, int *best)
 {
     msi_cleaner *c = r->call->c;
-    msi_clean_tiles *tiles = c->multiscale->tiles;
+    msi_clean_tiles *tiles = r->tiles;
     msi_clean_tiles_peak(tiles, c->spec.n_scale, 0, &r->points);
     *best = -1;
     for (int s = 0; s < c->spec.n_scale; s++) {
@@ -785,7 +737,7 @@ static int choose_scale(rounds *r, int *best)
     msi_clean_call *call = r->call;
     msi_cleaner *c = call->c;
     msi_clean_multiscale *m = c->multiscale;
-    if (r->by_tiles) return choose_by_tiles(r, best);
+    if (r->tiles) return choose_by_tiles(r, best);
     MSI_TRY(prepare_search(call));
     if (by_terms(c)) MSI_TRY(search_points(call, &r->points));
     *best = -1;
@@ -863,7 +815,7 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
     msi_clean_call *call = r->call;
     msi_cleaner *c = call->c;
     msi_clean_multiscale *m = c->multiscale;
-    msi_clean_search search = {r->by_tiles ? msi_clean_tiles_key(m->tiles, scale) : m->best, NULL};
+    msi_clean_search search = {r->tiles ? msi_clean_tiles_key(r->tiles, scale) : m->best, NULL};
     const double threshold = msi_clean_rounded(c, down / m->bias[scale]);
     const msi_clean_range range = {threshold, r->scale[scale].peak.key};
     msi_clean_planes planes;
@@ -878,11 +830,11 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
                            .stop_negative = c->spec.stop_negative,
                            .diverged = DIVERGED * call->peak_first / m->bias[scale]};
     call->scale = scale;
-    if (r->by_tiles) {
-        MSI_TRY(msi_clean_tiles_respond(m->tiles, scale));
-        msi_clean_tiles_refresh(m->tiles, scale, threshold);
+    if (r->tiles) {
+        MSI_TRY(msi_clean_tiles_respond(r->tiles, scale));
+        msi_clean_tiles_refresh(r->tiles, scale, threshold);
         MSI_TRY(msi_clean_select_list(call, &search, range, &loop.threshold));
-        msi_clean_tiles_load(m->tiles, scale);
+        msi_clean_tiles_load(r->tiles, scale);
     } else {
         MSI_TRY(msi_clean_allow_scale(call, scale, border_of(c, scale), &search.allow));
         MSI_TRY(convolve_residuals(call, scale, &planes));
@@ -892,7 +844,7 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
     *end = done.end;
     call->report->n_round++;
     r->last = scale;
-    return r->by_tiles ? keep_list(call, scale) : apply_list(call, scale);
+    return r->tiles ? keep_list(call, scale) : apply_list(call, scale);
 }
 
 /* By power a round may be a single component, after which another pixel may have as high a peak. */
@@ -927,16 +879,21 @@ static int choose_of_all(rounds *r, int *best)
     return choose_scale(r, best);
 }
 
-/* Return the peak of the best scale for the report; by power that of scale 0, to which thresholds refer. */
+/* By power: return the peak of points, to which thresholds refer. */
+static const msi_clean_peak *peak_of_points(const rounds *r)
+{
+    return by_terms(r->call->c) ? &r->points : &r->scale[0].peak;
+}
+
+/* Return the peak of the best scale for the report; by power that of points. */
 static msi_clean_peak reported(const msi_cleaner *c, const rounds *r, int best)
 {
-    const int scale = by_power(c) ? 0 : best;
     msi_clean_peak peak = {0, 0, 0, 0};
     if (best < 0) return peak;
-    if (by_terms(c)) return r->points;
-    peak = r->scale[scale].peak;
-    peak.key *= c->multiscale->bias[scale];
-    peak.value *= c->multiscale->bias[scale];
+    if (by_power(c)) return *peak_of_points(r);
+    peak = r->scale[best].peak;
+    peak.key *= c->multiscale->bias[best];
+    peak.value *= c->multiscale->bias[best];
     return peak;
 }
 
@@ -957,8 +914,7 @@ static int ends_by_points(const msi_cleaner *c)
 /* Return 1 if the chosen scale must be cleaned. */
 static int is_above(const rounds *r, int best)
 {
-    const msi_clean_peak *points = by_terms(r->call->c) ? &r->points : &r->scale[0].peak;
-    if (ends_by_points(r->call->c)) return points->key > r->call->report->threshold;
+    if (ends_by_points(r->call->c)) return peak_of_points(r)->key > r->call->report->threshold;
     return biased(r->call->c, r, best) > least_of(r, best);
 }
 
@@ -1009,32 +965,33 @@ static int apply_model(msi_clean_call *call)
     return MSI_OK;
 }
 
-/* Bounds need the Hessians of all scales; factors of local noise are not in them. */
-static int can_use_tiles(const msi_clean_call *call)
+/* Return the tiles that a call can use, or NULL: bounds need the Hessians of all scales; factors of local noise are not
+ * in them. */
+static msi_clean_tiles *tiles_of(const msi_clean_call *call)
 {
     const msi_clean_multiscale *m = call->c->multiscale;
-    int can = m->tiles && !msi_clean_factor_of(call);
+    int can = !msi_clean_factor_of(call);
     for (int s = 0; s < call->c->spec.n_scale; s++) can = can && (!m->used[s] || m->has_hessian[s]);
-    return can;
+    return can ? m->tiles : NULL;
 }
 
 static int minor(msi_clean_call *call)
 {
     msi_cleaner *c = call->c;
-    rounds r = {.call = call, .last = -1, .by_tiles = can_use_tiles(call)};
+    rounds r = {.call = call, .last = -1, .tiles = tiles_of(call)};
     msi_clean_end end = MSI_CLEAN_END_BELOW;
     int best;
     for (int k = 0; k < c->n_plane; k++)
         MSI_TRY(c->ops->clear(c->e, c->multiscale->model[k], c->n_wide * c->complex_bytes));
     c->multiscale->has_model = 0;
     MSI_TRY(make_masks(call));
-    if (r.by_tiles) MSI_TRY(begin_tiles(call));
+    if (r.tiles) MSI_TRY(begin_tiles(call));
     MSI_TRY(choose_of_all(&r, &best));
     msi_clean_peak peak = reported(c, &r, best);
     if (msi_clean_start(call, &peak)) return MSI_OK;
     call->peak_first = biased(c, &r, best);
     MSI_TRY(run_rounds(&r, &best, &end));
-    if (r.by_tiles) MSI_TRY(apply_tiles(call));
+    if (r.tiles) MSI_TRY(apply_tiles(call));
     MSI_TRY(apply_model(call));
     peak = reported(c, &r, best);
     msi_clean_finish(call, end, &peak);

@@ -8,6 +8,7 @@
 
 #include "kernels/clean/clean_log_fit.h"
 #include "kernels/clean/clean_state.h"
+#include "kernels/clean/clean_taylor.h"
 
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"
@@ -145,6 +146,10 @@ static int check_shape(const msi_cleaner_spec *s)
         return wrong_member("n_channel", "1 to 256", s->n_channel);
     if (s->n_channel > MSI_CLEAN_LOG_CHANNELS && s->fit == MSI_CLEAN_FIT_LOG)
         return wrong_member("n_channel", "1 to 64 with a log-polynomial fit", s->n_channel);
+    if (s->of_taylor && s->n_channel > MSI_TAYLOR_MAX_NODE)
+        return wrong_member("n_channel", "1 to 7, the nodes of Taylor terms", s->n_channel);
+    if (s->of_taylor && s->n_term > MSI_TAYLOR_MAX_TERM)
+        return wrong_member("n_term", "at most 4 with Taylor terms", s->n_term);
     if (s->n_pol < 1 || s->n_pol > MSI_MAX_CORR) return wrong_member("n_pol", "1 to 4", s->n_pol);
     if (s->n_channel * s->n_pol > MSI_CLEAN_MAX_PLANE)
         return wrong_member("n_channel", "such that there are at most 512 planes", s->n_channel * s->n_pol);

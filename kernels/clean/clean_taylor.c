@@ -157,3 +157,51 @@ int msi_clean_taylor_make(msi_clean_taylor *t, int n_term, double reference_hz, 
     make_term_matrices(t);
     return MSI_OK;
 }
+
+/* ---- Hessians of scales ------------------------------------------------------------------------------------------ */
+
+/* Factor H = L L^T, H_tq = h[t + q]. Returned: inverse  L^-1 [n][n]. Returns 0 if H is not positive definite */
+static int invert_hessian(int n, const double *h, double *inverse)
+{
+    double l[T][T] = {{0}};
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++) {
+            double sum = h[i + j];
+            for (int k = 0; k < j; k++) sum -= l[i][k] * l[j][k];
+            if (i == j && !(sum > 1e-9 * h[2 * i])) return 0;
+            l[i][j] = i == j ? sqrt(sum) : sum / l[j][j];
+        }
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++) {
+            double sum = i == j;
+            for (int k = j; k < i; k++) sum -= l[i][k] * inverse[k * n + j];
+            inverse[i * n + j] = sum / l[i][i];
+        }
+    return 1;
+}
+
+int msi_clean_taylor_rows_make(msi_clean_taylor_rows *r, int n_term, int n_node, const double *freq_hz,
+                               const double *share, const double *response)
+{
+    double low = INFINITY, high = -INFINITY, h[2 * T] = {0};
+    *r = (msi_clean_taylor_rows){0};
+    for (int k = 0; k < n_node; k++) {
+        low = fmin(low, freq_hz[k]);
+        high = fmax(high, freq_hz[k]);
+    }
+    for (int k = 0; k < n_node; k++) {
+        const double x = high > low ? (2 * freq_hz[k] - low - high) / (high - low) : 0;
+        for (int t = 0; t < n_term; t++) r->sums[t * n_node + k] = share[k] * pow(x, t);
+        for (int t = 0; t < 2 * n_term - 1; t++) h[t] += share[k] * pow(x, t) * response[k];
+    }
+    const int is_definite = invert_hessian(n_term, h, r->inverse);
+    if (!is_definite) {
+        memset(r->inverse, 0, sizeof r->inverse);
+        r->inverse[0] = h[0] > 0 ? 1 / sqrt(h[0]) : 0;
+    }
+    for (int i = 0; i < n_term; i++)
+        for (int t = 0; t <= i; t++)
+            for (int k = 0; k < n_node; k++)
+                r->rows[i * n_node + k] += r->inverse[i * n_term + t] * r->sums[t * n_node + k];
+    return is_definite;
+}

@@ -47,6 +47,25 @@ typedef struct msi_clean_taylor {
 int msi_clean_taylor_make(msi_clean_taylor *t, int n_term, double reference_hz, double middle_hz, double half_hz,
                           const double *moment);
 
+/*
+ * Sums over nodes by which components of terms at a scale are searched: R_t = sum_k g_k x_k^t R_k, with x any linear function
+ * of frequency. With the scale's Hessian H_tq = sum_k g_k x_k^(t+q) (P_k * K * K)(0) = L L^T, the root of R^T H^-1 R is the
+ * length of L^-1 R.
+ */
+typedef struct msi_clean_taylor_rows {
+    double sums[MSI_TAYLOR_MAX_TERM * MSI_TAYLOR_MAX_NODE];    /* [n_term][n_node] from nodes to R_t */
+    double inverse[MSI_TAYLOR_MAX_TERM * MSI_TAYLOR_MAX_TERM]; /* [n_term][n_term] L^-1 */
+    double rows[MSI_TAYLOR_MAX_TERM * MSI_TAYLOR_MAX_NODE];    /* [n_term][n_node] their product */
+} msi_clean_taylor_rows;
+
+/*
+ * msi_clean_taylor_rows_make - make the sums of a scale.
+ * Given:   share, response  [n_node] g_k and (P_k * K * K)(0)
+ * Returns: 0 if H is not positive definite: L^-1 R is then R_0 over the root of H_00
+ */
+int msi_clean_taylor_rows_make(msi_clean_taylor_rows *r, int n_term, int n_node, const double *freq_hz,
+                               const double *share, const double *response);
+
 #ifdef __cplusplus
 }
 #endif

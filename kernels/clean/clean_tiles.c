@@ -154,14 +154,14 @@ int msi_clean_tiles_create(msi_clean_tiles **out, const msi_cleaner *c, void *su
 static double of_component(const msi_clean_tiles *t, int scale, int j, int k)
 {
     const msi_clean_tiles_scale *o = &t->scale[scale].given;
-    return o->rows[j * t->n_channel + k] * o->response[k];
+    return o->rows.rows[j * t->n_channel + k] * o->response[k];
 }
 
 /* Return factor j of channel k in the transpose of L^-1 X^T, where X has the powers of the channels' frequencies. */
 static double of_powers(const msi_clean_tiles *t, int scale, int j, int k)
 {
     const double share = t->c->setup.share[k];
-    return share != 0 ? t->scale[scale].given.rows[j * t->n_channel + k] / share : 0;
+    return share != 0 ? t->scale[scale].given.rows.rows[j * t->n_channel + k] / share : 0;
 }
 
 /* Make the matrix to the channels of the polynomial H^-1 R at scale 0. */
@@ -177,14 +177,14 @@ static void make_nodes(msi_clean_tiles *t)
         }
 }
 
-int msi_clean_tiles_set(msi_clean_tiles *t, int scale, const msi_clean_tiles_scale *of, const double *sums)
+int msi_clean_tiles_set(msi_clean_tiles *t, int scale, const msi_clean_tiles_scale *of)
 {
     scale_tiles *o = &t->scale[scale];
     const int64_t half = of->half, n = 2 * half + 1;
     o->given = *of;
     o->has_response = 0;
     o->given.kernel = NULL;
-    memcpy(t->factor, sums, (size_t)(t->n_term * t->n_channel) * sizeof *sums);
+    memcpy(t->factor, of->rows.sums, sizeof t->factor);
     if (!scale) make_nodes(t);
     if (!of->kernel) return MSI_OK;
     msi_free(o->kernel);
@@ -260,7 +260,8 @@ static int respond(msi_clean_tiles *t, int from, int to, void *psf, double *row)
         for (int j = 0; j < t->n_term; j++)
             for (int k = 0; k < n; k++)
                 set_value(t, matrix, (i * t->n_term + j) * n + k,
-                          (is_mean ? t->factor[k] : t->scale[to].given.rows[i * n + k]) * of_powers(t, from, j, k));
+                          (is_mean ? t->factor[k] : t->scale[to].given.rows.rows[i * n + k]) *
+                              of_powers(t, from, j, k));
     const msi_clean_join join = {.n_channel = n, .n_pol = 1, .n_row = n_row * t->n_term};
     const msi_clean_row_step step = {.join = &join, .share = matrix, .residual = psf, .stride = nx * ny};
     MSI_TRY(convolve_psfs(t, from, is_mean ? 0 : to, nx, ny, psf));

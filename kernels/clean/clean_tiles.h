@@ -14,16 +14,14 @@
 #include "kernels/clean/clean_state.h"
 #include "kernels/clean/clean_taylor.h"
 
-enum { MSI_CLEAN_TERM_VALUES = MSI_TAYLOR_MAX_TERM * MSI_TAYLOR_MAX_NODE };
-
 /* What is known of a scale. Images are in the engine's memory and precision. */
 typedef struct msi_clean_tiles_scale {
     int used;
-    int64_t half;                         /* half width of the kernel in pixels */
-    const double *kernel;                 /* [2 half + 1][2 half + 1]; NULL at scale 0 */
-    const void *kernel_wide;              /* its transform in c->wide; NULL at scale 0 */
-    const void *rows_of_sums;             /* L^-1 [n_term][n_term] */
-    double rows[MSI_CLEAN_TERM_VALUES];   /* [n_term][n_channel]: L^-1 of sums over channels */
+    int64_t half;             /* half width of the kernel in pixels */
+    const double *kernel;     /* [2 half + 1][2 half + 1]; NULL at scale 0 */
+    const void *kernel_wide;  /* its transform in c->wide; NULL at scale 0 */
+    const void *rows_of_sums; /* L^-1 [n_term][n_term] */
+    msi_clean_taylor_rows rows;
     double response[MSI_TAYLOR_MAX_NODE]; /* [n_channel] (P * K * K)(0) */
 } msi_clean_tiles_scale;
 
@@ -40,11 +38,8 @@ int64_t msi_clean_tiles_bytes(const msi_cleaner *c, int64_t half);
 int msi_clean_tiles_create(msi_clean_tiles **out, const msi_cleaner *c, void *sums);
 void msi_clean_tiles_free(msi_clean_tiles *t); /* NULL-safe */
 
-/*
- * msi_clean_tiles_set - describe a scale; arrays are borrowed except the kernel, which is copied.
- * Given: sums  [n_term][n_channel] factors of channels in R_t
- */
-int msi_clean_tiles_set(msi_clean_tiles *t, int scale, const msi_clean_tiles_scale *of, const double *sums);
+/* msi_clean_tiles_set - describe a scale; arrays are borrowed except the kernel, which is copied. */
+int msi_clean_tiles_set(msi_clean_tiles *t, int scale, const msi_clean_tiles_scale *of);
 
 /* msi_clean_tiles_respond - prepare for components of a scale: bound the changes of all keys by them. Transforms of PSFs
  * are in c->psf_hat; c->work is overwritten. */

@@ -617,6 +617,7 @@ static void test_refusals(void **state)
     REFUSED("ny", s.ny = 65536);
     REFUSED("n_channel", s.n_channel = 257);
     REFUSED("n_channel", (s.n_channel = 129, s.n_pol = 4));
+    REFUSED("n_channel", (s.n_channel = 8, s.of_taylor = 1));
     REFUSED("n_pol", s.n_pol = 5);
     REFUSED("method", s.method = "clark");
     REFUSED("gain", s.gain = -1);
@@ -625,6 +626,7 @@ static void test_refusals(void **state)
     REFUSED("weight", (s.n_channel = 2, s.weight = none));
     REFUSED("n_term", (s.n_channel = 2, s.fit = MSI_CLEAN_FIT_POLYNOMIAL, s.n_term = 2, s.freq_hz = frequencies));
     REFUSED("n_term", (s.n_channel = 10, s.fit = MSI_CLEAN_FIT_LOG, s.n_term = 9));
+    REFUSED("n_term", (s.n_channel = 7, s.of_taylor = 1, s.n_term = 5));
     REFUSED("freq_hz", (s.fit = MSI_CLEAN_FIT_LOG, s.n_term = 1));
     REFUSED("spectrum", s.fit = MSI_CLEAN_FIT_FORCED);
     REFUSED("correction", (s.n_channel = 2, s.correction = none));

@@ -82,6 +82,16 @@ static void check_nodes(const band *b, const msi_clean_taylor *t)
         }
 }
 
+/* Solve a matrix whose column n is the right side, by Gaussian elimination: x_p = a[p][n] / a[p][p]. */
+static void solve(int n, double a[MSI_TAYLOR_MAX_TERM][MSI_TAYLOR_MAX_TERM + 1])
+{
+    for (int p = 0; p < n; p++)
+        for (int q = 0; q < n; q++) {
+            const double factor = q == p ? 0 : a[q][p] / a[p][p];
+            for (int k = 0; k <= n && q != p; k++) a[q][k] -= factor * a[p][k];
+        }
+}
+
 /* A spectrum of 1 / frequency: its residuals R_t become, at the nodes, the least-squares polynomial through all
  * frequencies, by normal equations and Gaussian elimination. */
 static void check_terms(const band *b, const msi_clean_taylor *t)
@@ -96,11 +106,7 @@ static void check_terms(const band *b, const msi_clean_taylor *t)
             a[p][n] += b->weight[i] / all * pow(x_of(b, i), p) * b->reference_hz / b->freq_hz[i];
         residual[p] = a[p][n];
     }
-    for (int p = 0; p < n; p++)
-        for (int q = 0; q < n; q++) {
-            const double factor = q == p ? 0 : a[q][p] / a[p][p];
-            for (int k = 0; k <= n && q != p; k++) a[q][k] -= factor * a[p][k];
-        }
+    solve(n, a);
     double value[MSI_TAYLOR_MAX_NODE] = {0};
     for (int k = 0; k < t->n_node; k++) {
         double wanted = 0;
@@ -117,6 +123,46 @@ static void check_terms(const band *b, const msi_clean_taylor *t)
     }
 }
 
+/* The squared length of the rows times any residuals is R^T H^-1 R of the terms in x: the fall of chi^2. */
+static void check_rows(const msi_clean_taylor *t)
+{
+    const int n = t->n_term;
+    double a[MSI_TAYLOR_MAX_TERM][MSI_TAYLOR_MAX_TERM + 1] = {{0}}, right[MSI_TAYLOR_MAX_TERM],
+                                                        response[MSI_TAYLOR_MAX_NODE];
+    double wanted = 0, found = 0;
+    msi_clean_taylor_rows r;
+    for (int k = 0; k < t->n_node; k++) {
+        response[k] = 0.5 + 0.3 * sin(2.0 * k);
+        for (int p = 0; p < n; p++) {
+            const double weight = t->share[k] * pow(t->x[k], p);
+            for (int q = 0; q < n; q++) a[p][q] += weight * response[k] * pow(t->x[k], q);
+            a[p][n] += weight * cos(3.0 * k);
+        }
+    }
+    for (int p = 0; p < n; p++) right[p] = a[p][n];
+    solve(n, a);
+    for (int p = 0; p < n; p++) wanted += right[p] * a[p][n] / a[p][p];
+    assert_int_equal(msi_clean_taylor_rows_make(&r, n, t->n_node, t->freq_hz, t->share, response), 1);
+    for (int p = 0; p < n; p++) {
+        double sum = 0;
+        for (int k = 0; k < t->n_node; k++) sum += r.rows[p * t->n_node + k] * cos(3.0 * k);
+        found += sum * sum;
+    }
+    assert_true(fabs(found - wanted) <= 1e-8 * wanted);
+}
+
+/* Without a Hessian that can be inverted, keys are means over the nodes. */
+static void check_singular(const msi_clean_taylor *t)
+{
+    double response[MSI_TAYLOR_MAX_NODE] = {0.25};
+    msi_clean_taylor_rows r;
+    assert_int_equal(msi_clean_taylor_rows_make(&r, t->n_term, t->n_node, t->freq_hz, t->share, response), 0);
+    for (int k = 0; k < t->n_node; k++) {
+        const double wanted = t->share[k] / sqrt(0.25 * t->share[0]);
+        assert_true(fabs(r.rows[k] - wanted) <= 1e-12 * wanted && r.rows[t->n_node + k] == 0);
+    }
+}
+
 static void test_nodes(void **state)
 {
     (void)state;
@@ -129,6 +175,8 @@ static void test_nodes(void **state)
             assert_int_equal(t.n_node, 2 * n_term - 1);
             check_nodes(&bands[i], &t);
             if (i < 3) check_terms(&bands[i], &t);
+            if (i < 3) check_rows(&t);
+            check_singular(&t);
         }
 }
 
