@@ -5,6 +5,8 @@
 #define MSI_IO_MS_READER_H
 
 #include <math.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "core/types.h"
 #include "io/ms/ms_stations.h"
@@ -317,5 +319,25 @@ void msi_ms_reader_rewind(msi_ms_reader *r);
 
 /* msi_ms_reader_free - close the sets and free the reader with the buffers of its blocks; NULL is fine. */
 void msi_ms_reader_free(msi_ms_reader *r);
+
+/* ---- Metadata of a reader as bytes, which another process checks and unpacks ---- */
+
+/*
+ * msi_ms_pack_metadata - pack the results of the functions of ms_reader.h for an open reader.
+ * Returned: *out [*n]  owned, msi_free; NULL on failure
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_ms_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n);
+
+/*
+ * msi_ms_unpack_metadata - make a reader with these metadata and without an open table.
+ *
+ * Given:    paths [n_path]  of the sets
+ *           bytes [n]       aligned for any array; they may have any value, since damaged files may have damaged their
+ *                           writer
+ * Returned: *out  owned, msi_ms_reader_free
+ * Returns:  0, MSI_EINPUT (invalid lengths, sizes or values), MSI_ENOMEM
+ */
+int msi_ms_unpack_metadata(msi_ms_reader **out, const char *const *paths, int n_path, const char *bytes, int64_t n);
 
 #endif

@@ -28,7 +28,7 @@
 #include "core/process.h"
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_limit.h"
-#include "io/ms/ms_pack.h"
+#include "io/ms/ms_reader.h"
 #include "io/ms/ms_metadata.h"
 
 /* ---- Messages and shared memory ---- */

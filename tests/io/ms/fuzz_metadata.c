@@ -8,7 +8,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/ms/ms_pack.h"
+#include "io/ms/ms_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
