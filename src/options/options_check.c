@@ -12,7 +12,7 @@
 #include "core/status.h"
 #include "src/options/gridder_choice.h"
 #include "src/pb/pb_model.h"
-#include "src/sky/correlations.h"
+#include "src/sky/stokes.h"
 
 /* ---- Checks of deconvolution ---- */
 

@@ -33,7 +33,7 @@
 #include "src/run/gpu_share.h"
 #include "src/run/open_sets.h"
 #include "src/run/ranks.h"
-#include "src/sky/correlations.h"
+#include "src/sky/stokes.h"
 #include "src/sky/model_images.h"
 #include "src/sky/phase_shift.h"
 

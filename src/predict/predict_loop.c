@@ -11,7 +11,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "src/run/block_conversion.h"
-#include "src/sky/correlations.h"
+#include "src/sky/stokes.h"
 #include "src/sky/phase_shift.h"
 
 /* The blocks that the gridders hold, in the order in which they were added. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/sky/correlations.h"
+#include "src/sky/stokes.h"
 
 #include <stddef.h>
 

@@ -22,7 +22,7 @@
 #include "core/status.h"
 #include "core/units.h"
 #include "io/fits/fits_image.h"
-#include "src/sky/correlations.h"
+#include "src/sky/stokes.h"
 
 /* ---- Names of files ---- */
 

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "core/status.h"
-#include "src/sky/correlations.h"
 #include "src/sky/stokes.h"
 
 enum { N_ROW = 3, N_CHAN = 4, FIRST = 2, N_OUT = 7, N_SAMPLE = N_ROW * N_CHAN, N_STOKES = 4 };
