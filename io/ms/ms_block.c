@@ -2,7 +2,6 @@
 /* Read the rows of a block. Consecutive rows are read as a range; rows with small gaps are read together with the
  * gaps. */
 #include "io/ms/ms_block.h"
-#include "io/ms/ms_store.h"
 
 #include <math.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #include "core/status.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_column.h"
-#include "io/ms/ms_store.h"
 #include "io/ms/ms_subtables.h"
 
 /* ---- Opening ---- */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "io/ms/ms_store.h"
 
 #include <math.h>
 #include <stdio.h>

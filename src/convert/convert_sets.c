@@ -27,7 +27,7 @@
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_paths.h"
-#include "io/ms/ms_store.h"
+#include "io/ms/ms_metadata.h"
 #include "io/ms/reader_pool.h"
 #include "io/msv/msv_file.h"
 #include "io/msv/msv_output.h"
