@@ -103,7 +103,7 @@ typedef struct msi_planes_out {
 void msi_stokes_convert_into(const msi_ms_block *block, const msi_mix *mix, int n_plane, msi_channel_range channels,
                              const msi_planes_out *out, msi_sample_tally *tally);
 
-/* ---- Conversion of model planes to the correlations of a set: the inverse of stokes.h ---- */
+/* ---- Conversion of model planes to the correlations of a set, the inverse of the above ---- */
 
 /* A correlation is the sum of factor * V over up to two planes. */
 typedef struct msi_unmix {
