@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Drawing in a separate process: with little memory, the libraries that find and draw letters end their process by a
- * signal, which must cost no more than the picture. */
+ * signal. Then only the picture is lost. */
 #ifndef MSI_PICTURE_APART_H
 #define MSI_PICTURE_APART_H
 

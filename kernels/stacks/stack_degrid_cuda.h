@@ -34,10 +34,11 @@ typedef struct msi_stack msi_stack;
 
 /*
  * msi_stack_create - allocate device memory for a form.
- * Given:   gpu: copied; its stream is borrowed as long as *out lives job: precision, size and counts; its pointers to
- *          device memory are read only for MSI_STACK_AUTO form: MSI_STACK_AUTO for the fastest form of the GPU for the
- *          number of visibilities of subgrids that have any, and for their distances in uvw; if uvw is NULL, for random
- *          places group: visibilities of a warp or pair of warps, 1 .. 32; 0 to choose
+ * Given:   gpu: copied; its stream is borrowed as long as *out lives
+ *          job: precision, size and counts; its pointers to device memory are read only for MSI_STACK_AUTO
+ *          form: MSI_STACK_AUTO for the fastest form of the GPU for the number of visibilities of subgrids that have
+ *          any, and for their distances in uvw; if uvw is NULL, for random places
+ *          group: visibilities of a warp or pair of warps, 1 .. 32; 0 to choose
  * Returned: *out, freed by msi_stack_free
  * Returns: 0, MSI_EGPU (also: a form that this GPU does not support), MSI_ERANGE (sizes or counts; group; 2^31
  *          visibilities or more)
@@ -59,8 +60,8 @@ int msi_stack_check(msi_stack *s, const msi_stack_job *job);
 /*
  * msi_stack_sort - put the job's visibilities in order; must precede msi_stack_degrid whenever they changed. Forms that
  * take them in the order given do nothing.
- * Given:   what msi_stack_degrid will read and where it will write, too: it may begin before the sort ends, so that
- *          nothing in the stream between the two may touch the grid, the tables or the values
+ * Given:   the job of msi_stack_degrid, complete: degridding may begin before the sort ends, so nothing in the stream
+ *          between the two may touch the grid, the tables or the values
  * Returns: 0, MSI_EGPU
  */
 int msi_stack_sort(msi_stack *s, const msi_stack_job *job);
@@ -111,7 +112,7 @@ typedef struct msi_stack_sorter msi_stack_sorter;
 /*
  * msi_stack_sorter_create - allocate device memory to sort the job's visibilities.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
- *           job: a checked one; precision, grid, tables and values are not looked at
+ *           job: a checked one; precision, grid, tables and values are not used
  *           most: visibilities of an item; INT32_MAX where items are not needed: there may be none then
  * Returned: *out, freed by msi_stack_sorter_free
  * Returns:  0, MSI_EGPU, MSI_ERANGE (2^31 visibilities or more, too many tiles)
@@ -144,7 +145,7 @@ typedef struct msi_stack_stream msi_stack_stream;
 /*
  * msi_stack_stream_create - allocate the device memory that the blocks of a launch share.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
- *           job: a checked one; its counts alone are looked at
+ *           job: a checked one; only its counts are used
  * Returned: *out, freed by msi_stack_stream_free; *tile, *most: of the sorter whose order it takes
  * Returns:  0, MSI_EGPU (also: it does not serve)
  */
@@ -166,7 +167,7 @@ typedef struct msi_stack_tiles msi_stack_tiles;
 /*
  * msi_stack_tiles_create - make the shape of tiles for a job, and the device memory that the blocks of a launch share.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
- *           job: a checked one; its size and counts alone are looked at
+ *           job: a checked one; only its size and counts are used
  * Returned: *out, freed by msi_stack_tiles_free; *tile, *most: of the sorter whose order it takes
  * Returns:  0, MSI_EGPU
  */

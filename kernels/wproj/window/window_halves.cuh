@@ -14,7 +14,7 @@ namespace {
  * large. */
 constexpr int CELL_TOP = 10, WEIGHT_TOP = 13;
 
-/* A power of two takes the largest of some numbers to 2^top and more, less than 2^(top + 1); `down` is its inverse. */
+/* A power of two that scales the largest of some numbers into [2^top, 2^(top + 1)); `down` is its inverse. */
 struct power {
     float up, down;
 };
