@@ -228,24 +228,26 @@ static int read_first(msi_fits_view *v, const char *path)
 
 /* ---- Channel maps ---- */
 
-/* The tiles of a page: each has nx x ny blocks of pixels, and a line on its right and below it. */
+/* The tiles of a page, each of whose pixels is the mean of block x block pixels. */
 typedef struct page {
-    int64_t n_column, n_row, block, nx, ny;
+    msi_picture_tiles tiles;
+    int64_t n_row, block;
 } page;
 
 /* Choose the columns of the most nearly square page, and the blocks that make it small enough. */
 static page lay_page(const msi_fits_view *v)
 {
-    page p = {.block = 1};
-    p.n_column = (int64_t)ceil(sqrt((double)v->n_freq * (double)v->ny / (double)v->nx));
-    if (p.n_column > v->n_freq) p.n_column = v->n_freq;
-    p.n_row = (v->n_freq + p.n_column - 1) / p.n_column;
-    while (p.n_column * (v->nx / p.block + 1) > MOST_PIXELS || p.n_row * (v->ny / p.block + 1) > MOST_PIXELS) {
+    page p = {.tiles.n = v->n_freq, .block = 1};
+    msi_picture_tiles *t = &p.tiles;
+    t->n_column = (int64_t)ceil(sqrt((double)v->n_freq * (double)v->ny / (double)v->nx));
+    if (t->n_column > v->n_freq) t->n_column = v->n_freq;
+    p.n_row = (v->n_freq + t->n_column - 1) / t->n_column;
+    while (t->n_column * (v->nx / p.block + 1) > MOST_PIXELS || p.n_row * (v->ny / p.block + 1) > MOST_PIXELS) {
         if (v->nx / p.block < 2 || v->ny / p.block < 2) break;
         p.block++;
     }
-    p.nx = v->nx / p.block;
-    p.ny = v->ny / p.block;
+    t->nx = v->nx / p.block;
+    t->ny = v->ny / p.block;
     return p;
 }
 
@@ -262,9 +264,23 @@ static float block_mean(const msi_fits_view *v, int64_t x, int64_t y, int64_t bl
 
 static void put_tile(msi_fits_view *view, const page *p, const msi_fits_view *v)
 {
-    const int64_t x0 = v->plane % p->n_column * (p->nx + 1), y0 = (p->n_row - 1 - v->plane / p->n_column) * (p->ny + 1);
-    for (int64_t y = 0; y < p->ny; y++)
-        for (int64_t x = 0; x < p->nx; x++) view->pixel[(y0 + y) * view->nx + x0 + x] = block_mean(v, x, y, p->block);
+    const msi_picture_tiles *t = &p->tiles;
+    const int64_t x0 = v->plane % t->n_column * (t->nx + 1), y0 = (p->n_row - 1 - v->plane / t->n_column) * (t->ny + 1);
+    for (int64_t y = 0; y < t->ny; y++)
+        for (int64_t x = 0; x < t->nx; x++) view->pixel[(y0 + y) * view->nx + x0 + x] = block_mean(v, x, y, p->block);
+}
+
+/* Return the radio velocity of a plane in km/s, or its frequency in MHz without a rest frequency. */
+static double place_on_axis(const msi_fits_view *v)
+{
+    return v->rest_freq_hz > 0 ? 1e-3 * MSI_SPEED_OF_LIGHT * (1 - v->freq_hz / v->rest_freq_hz) : 1e-6 * v->freq_hz;
+}
+
+/* Write labels with one digit more than neighbours need to differ. */
+static void write_labels(const msi_picture_tiles *t, const double *at)
+{
+    const int digits = (int)fmin(9, fmax(0, 1 - floor(log10(fmax(1e-9, fabs(at[1] - at[0]))))));
+    for (int64_t k = 0; k < t->n; k++) snprintf(t->label[k], sizeof t->label[k], "%.*f", digits, at[k]);
 }
 
 /*
@@ -272,46 +288,52 @@ static void put_tile(msi_fits_view *view, const page *p, const msi_fits_view *v)
  * grey lines between them. Planes are averaged over blocks, so that the page has at most 3000 pixels a side.
  * Given:    path
  * Returned: view   without sky coordinates; freed by msi_fits_view_free; empty on failure
+ *           tiles  their labels are the radio velocities of the planes, or frequencies without a rest frequency; freed by
+ *                  msi_free; NULL on failure
  *           title  of size bytes: the file, the planes and their range
  * Returns:  as msi_fits_view_read; MSI_EINPUT if there are fewer than two planes along FREQ
  */
-static int channel_maps_make(msi_fits_view *view, const char *path, char *title, size_t size)
+static int channel_maps_make(msi_fits_view *view, msi_picture_tiles *tiles, const char *path, char *title, size_t size)
 {
     msi_fits_view v;
+    double *at = NULL;
     const char *slash = strrchr(path, '/');
+    *tiles = (msi_picture_tiles){0};
     MSI_TRY(read_first(view, path));
     const page p = lay_page(view);
     const int64_t n = view->n_freq;
-    const double first_hz = view->freq_hz;
-    double last_hz = first_hz;
+    const int is_velocity = view->rest_freq_hz > 0;
     msi_sky_wcs_free(view->wcs);
     msi_free(view->pixel);
     view->wcs = NULL;
     view->pixel = NULL;
-    view->nx = p.n_column * (p.nx + 1) - 1;
-    view->ny = p.n_row * (p.ny + 1) - 1;
+    view->nx = p.tiles.n_column * (p.tiles.nx + 1) - 1;
+    view->ny = p.n_row * (p.tiles.ny + 1) - 1;
     view->cell_rad = view->freq_hz = view->bandwidth_hz = 0;
     view->n_plane = 1;
     view->beam = (msi_beam){0};
-    for (int k = 0; k < 2; k++) {
-        snprintf(view->ctype[k], sizeof view->ctype[k], "%s", k ? "row of channels" : "column of channels");
-        view->cunit[k][0] = 0;
-        view->crpix[k] = 0.5 * (double)((k ? p.ny : p.nx) + 1); /* the middle of the first tile */
-        view->crval[k] = k ? (double)p.n_row : 1;
-        view->cdelt[k] = (k ? -1 : 1) / (double)((k ? p.ny : p.nx) + 1);
-    }
+    *tiles = p.tiles;
     int rc = msi_alloc(&view->pixel, view->nx * view->ny, sizeof *view->pixel, "channel maps");
+    if (!rc) rc = msi_alloc(&at, n, sizeof *at, "channel maps");
+    if (!rc) rc = msi_alloc(&tiles->label, n, sizeof *tiles->label, "channel maps");
     for (int64_t i = 0; !rc && i < view->nx * view->ny; i++) view->pixel[i] = NAN;
     for (int64_t k = 0; k < n && !rc; k++) {
         rc = msi_fits_view_read(&v, path, k);
         if (rc) break;
         put_tile(view, &p, &v);
-        last_hz = v.freq_hz;
+        at[k] = place_on_axis(&v);
         msi_fits_view_free(&v);
     }
-    snprintf(title, size, "%.200s: %lld planes from the top left, %.9g to %.9g MHz", slash ? slash + 1 : path,
-             (long long)n, 1e-6 * first_hz, 1e-6 * last_hz);
-    if (rc) msi_fits_view_free(view);
+    if (!rc) {
+        write_labels(tiles, at);
+        snprintf(title, size, "%.200s: %lld planes, %s, %s to %s", slash ? slash + 1 : path, (long long)n,
+                 is_velocity ? "radio velocity in km/s" : "frequency in MHz", tiles->label[0], tiles->label[n - 1]);
+    }
+    msi_free(at);
+    if (!rc) return MSI_OK;
+    msi_fits_view_free(view);
+    msi_free(tiles->label);
+    tiles->label = NULL;
     return rc;
 }
 
@@ -339,7 +361,7 @@ static int read_spectra(const char *path, int64_t n_plane, const int64_t *at, in
     for (int64_t k = 0; k < n_plane; k++) {
         msi_fits_view v;
         MSI_TRY(msi_fits_view_read(&v, path, k));
-        x[k] = v.rest_freq_hz > 0 ? 1e-3 * MSI_SPEED_OF_LIGHT * (1 - v.freq_hz / v.rest_freq_hz) : 1e-6 * v.freq_hz;
+        x[k] = place_on_axis(&v);
         for (int i = 0; i < n_place; i++) y[i * n_plane + k] = (double)v.pixel[at[i]];
         msi_fits_view_free(&v);
     }
@@ -558,7 +580,7 @@ static int draw_one(msi_publish *p, int i, const options *o)
     MSI_TRY(msi_fits_view_read(&view, file, o->plane));
     msi_fits_contour *contour = NULL;
     int rc = o->contour ? make_contour(&contour, o->contour, &view) : MSI_OK;
-    if (!rc) rc = msi_picture_write_view(p, i, &view, slash ? slash + 1 : file, &o->style, contour);
+    if (!rc) rc = msi_picture_write_view(p, i, &view, slash ? slash + 1 : file, &o->style, contour, NULL);
     msi_free(contour);
     msi_fits_view_free(&view);
     msi_progress_leave(all);
@@ -579,7 +601,7 @@ static int draw_moments(msi_publish *p, int i, const options *o)
         const msi_fits_change change = {
             .unit = view[m].unit, .type = view[m].type, .one_plane = 1, .beam = view[m].beam};
         snprintf(name, sizeof name, "%s of %.200s", view[m].type, slash ? slash + 1 : file);
-        if (!rc) rc = msi_picture_write_view(p, at, &view[m], name, &o->style, NULL);
+        if (!rc) rc = msi_picture_write_view(p, at, &view[m], name, &o->style, NULL, NULL);
         if (!rc) rc = msi_fits_write_like(p, at + 1, file, &change, view[m].pixel);
         msi_fits_view_free(&view[m]);
     }
@@ -591,15 +613,17 @@ static int draw_moments(msi_publish *p, int i, const options *o)
 static int draw_channels(msi_publish *p, int i, const options *o)
 {
     msi_fits_view view;
+    msi_picture_tiles tiles;
     char title[320];
     const msi_progress_share all = msi_progress_enter(i, i + 1, o->n_file);
     int rc;
     if (o->n_place) {
         rc = channel_spectra_draw(p, i, o->file[i], o->place, o->n_place);
     } else {
-        MSI_TRY(channel_maps_make(&view, o->file[i], title, sizeof title));
-        rc = msi_picture_write_view(p, i, &view, title, &o->style, NULL);
+        MSI_TRY(channel_maps_make(&view, &tiles, o->file[i], title, sizeof title));
+        rc = msi_picture_write_view(p, i, &view, title, &o->style, NULL, &tiles);
         msi_fits_view_free(&view);
+        msi_free(tiles.label);
     }
     msi_progress_leave(all);
     return rc;

@@ -385,7 +385,8 @@ static void write_view_captions(const msi_fits_view *v, const char *name, char t
 }
 
 int msi_picture_write_view(msi_publish *p, int i, const msi_fits_view *view, const char *name,
-                           const msi_picture_style *style, const msi_fits_contour *contour)
+                           const msi_picture_style *style, const msi_fits_contour *contour,
+                           const msi_picture_tiles *tiles)
 {
     msi_linear_axis axis[2];
     char title[MSI_CAPTION_BYTES] = "", detail[MSI_CAPTION_BYTES] = "", axis_title[2][160];
@@ -398,6 +399,7 @@ int msi_picture_write_view(msi_publish *p, int i, const msi_fits_view *view, con
                                  .precision = MSI_FP32,
                                  .pixel = view->pixel,
                                  .contour = contour,
+                                 .tiles = tiles,
                                  .window = {0, 0, view->nx, view->ny},
                                  .values = view_values(view),
                                  .unit = view->unit,

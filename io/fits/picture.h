@@ -33,16 +33,24 @@ typedef struct msi_picture_style {
 int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const msi_picture_style *style,
                       const void *pixel, msi_precision precision);
 
+/* Maps on one page, by rows from the top left: each has nx x ny pixels, and a line on its right and below it. */
+typedef struct msi_picture_tiles {
+    int64_t n, n_column, nx, ny;
+    char (*label)[24]; /* [n], in the upper left corner of each */
+} msi_picture_tiles;
+
 /*
  * msi_picture_write_view - write output i of a plan as a PNG, up to and including msi_publish_seal.
  * Given:   name     of the image, for the second line of the picture
  *          style
  *          contour  NULL: none
+ *          tiles    the view is a page of these, without axes; NULL: one image
  * Returns: as msi_picture_apart
  * Notes:   like msi_picture_write, but the image is never cut, and axes that are not on the sky are linear.
  */
 int msi_picture_write_view(msi_publish *p, int i, const msi_fits_view *view, const char *name,
-                           const msi_picture_style *style, const msi_fits_contour *contour);
+                           const msi_picture_style *style, const msi_fits_contour *contour,
+                           const msi_picture_tiles *tiles);
 
 enum { MSI_CAPTION_BYTES = 384 }; /* size of a caption */
 

@@ -495,6 +495,28 @@ static void draw_contour(cairo_t *cr, const msi_picture_frame *f, const msi_pict
     cairo_restore(cr);
 }
 
+/* Draw the labels of tiles, light on dark or dark on light, as large as the tiles have space for. */
+static void draw_labels(cairo_t *cr, const msi_picture_frame *f, const msi_picture_tiles *t)
+{
+    double widest = 1;
+    cairo_set_font_size(cr, MSI_PICTURE_LABEL_SIZE);
+    for (int64_t k = 0; k < t->n; k++) widest = fmax(widest, msi_picture_measure_text(cr, t->label[k]));
+    const double width = (double)t->nx * f->scale, height = (double)t->ny * f->scale,
+                 size =
+                     fmin(MSI_PICTURE_LABEL_SIZE, fmin(0.85 * width / widest * MSI_PICTURE_LABEL_SIZE, 0.3 * height));
+    cairo_set_font_size(cr, size);
+    for (int64_t k = 0; k < t->n; k++) {
+        const double x = f->left + (double)(k % t->n_column * (t->nx + 1)) * f->scale + 0.4 * size,
+                     y = f->top + (double)(k / t->n_column * (t->ny + 1)) * f->scale + 1.2 * size,
+                     own = msi_picture_measure_text(cr, t->label[k]), ground = f->is_light ? 1 : 0;
+        cairo_set_source_rgba(cr, ground, ground, ground, 0.55);
+        cairo_rectangle(cr, x - 0.2 * size, y - size, own + 0.4 * size, 1.3 * size);
+        cairo_fill(cr);
+        cairo_set_source_rgb(cr, 1 - ground, 1 - ground, 1 - ground);
+        msi_picture_draw_text(cr, x, y, 0, t->label[k]);
+    }
+}
+
 /* Draw a line of text from the left of the frame. A long line gets smaller letters. */
 static void draw_caption(cairo_t *cr, const msi_picture_frame *f, double y, double size, const char *text)
 {
@@ -538,7 +560,10 @@ static void draw_all(cairo_t *cr, const msi_picture *p, const small_image *s, co
     cairo_set_source_rgb(cr, 1, 1, 1);
     cairo_paint(cr);
     draw_image(cr, f, s, stretch, colour, magnify);
-    if (p->wcs)
+    if (p->tiles) {
+        draw_labels(cr, f, p->tiles);
+        msi_picture_draw_border(cr, f, "", "", 0);
+    } else if (p->wcs)
         msi_picture_draw_axes(cr, f);
     else
         msi_picture_draw_linear(cr, f, p->axis);

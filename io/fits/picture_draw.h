@@ -69,6 +69,7 @@ typedef struct msi_picture {
     double cell_rad;                 /* size of a pixel in y, needed with a beam */
     int is_psf;                      /* the beam is outlined at the middle instead of drawn in a corner */
     const msi_fits_contour *contour; /* contour of the whole image; NULL: none */
+    const msi_picture_tiles *tiles;  /* NULL: one image */
     const msi_picture_style *style;  /* NULL: default */
 } msi_picture;
 

@@ -115,6 +115,21 @@ def main(program):
                 complain("the line of half power at", x, y, "is there" if blue else "is missing")
     run(program, "-contour", "tan.fits", "-overwrite", "flat.fits", code=3, says="40 x 30 pixels")
 
+    # Channel maps: each map has its velocity, or frequency, in light letters in the upper left corner.
+    for rest in {}, {"RESTFRQ": 1.5e9}:
+        fits("maps.fits", (32, 32, 4), **SKY, CTYPE3="'FREQ'", CRVAL3=1.4e9, CDELT3=1e6, CRPIX3=1, value=lambda x, y, z: 0, **rest)
+        run(program, "-quiet", "-overwrite", "-channel-maps", "-range", "0", "1", "maps.fits")
+        rows, side = pixels("maps-channels.png"), 65 * 13  # two maps of 32 pixels and a line, enlarged 13 times
+        corners = []
+        for k in range(4):
+            left, top = 150 + k % 2 * 33 * 13, 100 + k // 2 * 33 * 13
+            corners.append([line[left + 4:left + 100] for line in rows[top + 4:top + 24]])
+            light = [sum(min(v) > 200 for line in part for v in line) for part in (corners[-1], [line[left + 4:left + 100] for line in rows[top + 30:top + 50]])]
+            if len(rows[0]) != side + 150 + 138 or light[0] < 20 or light[1]:
+                complain("the label of map", k, "has", light[0], "light pixels, and", light[1], "are below it")
+        if any(corners[j] == corners[k] for j in range(4) for k in range(j)):
+            complain("two maps have the same label")
+
     before = sorted(os.listdir("."))
     with open("none.fits", "wb") as f:
         f.write(b"no FITS")
