@@ -382,6 +382,12 @@ void msi_imaging_report_empty(const msi_imaging_run *r, int64_t channel, int n, 
 
 void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *r)
 {
+    if (!r->nu) {
+        if (n_sample)
+            msi_log_detail("channel %lld: %lld sample%s, gridded by other ranks", (long long)channel,
+                           (long long)n_sample, msi_plural(n_sample));
+        return;
+    }
     msi_log_detail(
         "channel %lld: %lld sample%s; used: %s (-strategy %s), window of %d cells, uv grid of %lld x %lld "
         "cells, %lld w-plane%s, %.4g wavelengths apart; times: sorting samples %.2f s, gridding %.2f s, FFTs "
