@@ -61,11 +61,11 @@ static msi_ms_selection selection_of(const msimage_read_spec *s)
                               .max_uv_lambda = s->max_uv_lambda,
                               .min_uvw_m = s->min_uvw_m,
                               .max_uvw_m = s->max_uvw_m,
-                              .mssel_field = s->select_field,
-                              .mssel_spw = s->select_spw,
-                              .mssel_antenna = s->select_antenna,
-                              .mssel_uvrange = s->select_uvrange,
-                              .mssel_time = s->select_time,
+                              .mssel[MSI_MSSEL_FIELD] = s->select_field,
+                              .mssel[MSI_MSSEL_SPW] = s->select_spw,
+                              .mssel[MSI_MSSEL_ANTENNA] = s->select_antenna,
+                              .mssel[MSI_MSSEL_UVRANGE] = s->select_uvrange,
+                              .mssel[MSI_MSSEL_TIME] = s->select_time,
                               .taql = s->taql};
 }
 

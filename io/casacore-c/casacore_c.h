@@ -486,11 +486,14 @@ int ccc_column_take_keywords(ccc_table *to, ccc_table *from, const char *to_colu
 
 /* CASA's MSSelection expressions; NULL or "" selects everything. */
 typedef struct ccc_ms_expressions {
-    const char *field;   /* "3C286", "0~2" */
-    const char *spw;     /* "0:5~60,1" */
-    const char *antenna; /* "0&&&", "!ea01" */
-    const char *uvrange; /* ">1km", "0~500lambda" */
-    const char *time;    /* "2020/01/01/10:00:00~11:00:00" */
+    const char *field;       /* "3C286", "0~2" */
+    const char *spw;         /* "0:5~60,1" */
+    const char *antenna;     /* "0&&&", "!ea01" */
+    const char *uvrange;     /* ">1km", "0~500lambda" */
+    const char *time;        /* "2020/01/01/10:00:00~11:00:00" */
+    const char *scan;        /* "3~5" */
+    const char *observation; /* "0,2" */
+    const char *intent;      /* "*TARGET*" */
 } ccc_ms_expressions;
 
 /* Channels begin, begin + step .. up to and including last of a spectral window. */

@@ -50,8 +50,8 @@ class NeededSubtables {
         : keywords(const_cast<cc::TableRecord &>(ms->table.keywordSet())), all(keywords)
     {
         const KnownManagersOnly known;
-        static const std::set<std::string> needed{"ANTENNA",     "DATA_DESCRIPTION", "FIELD",
-                                                  "OBSERVATION", "POLARIZATION",     "SPECTRAL_WINDOW"};
+        static const std::set<std::string> needed{"ANTENNA",      "DATA_DESCRIPTION", "FIELD", "OBSERVATION",
+                                                  "POLARIZATION", "SPECTRAL_WINDOW",  "STATE"};
         try {
             for (cc::uInt i = 0; i < all.nfields(); i++) {
                 if (all.dataType(i) != cc::TpTable) continue;
@@ -136,7 +136,10 @@ int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t 
                                    {"spw", expressions->spw, &cc::MSSelection::setSpwExpr},
                                    {"antenna", expressions->antenna, &cc::MSSelection::setAntennaExpr},
                                    {"uvrange", expressions->uvrange, &cc::MSSelection::setUvDistExpr},
-                                   {"time", expressions->time, &cc::MSSelection::setTimeExpr}};
+                                   {"time", expressions->time, &cc::MSSelection::setTimeExpr},
+                                   {"scan", expressions->scan, &cc::MSSelection::setScanExpr},
+                                   {"observation", expressions->observation, &cc::MSSelection::setObservationExpr},
+                                   {"intent", expressions->intent, &cc::MSSelection::setStateExpr}};
         const NeededSubtables subtables(ms);
         const cc::MeasurementSet set(ms->table);
         std::vector<ccc_chan_range> chosen;

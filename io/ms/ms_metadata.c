@@ -392,3 +392,10 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
     o->dec_rad = field->dec_rad;
     return set->store || set->uv ? MSI_OK : msi_ms_subtables_rest_frequencies(set, field, 1, &o->rest_freq_hz);
 }
+
+int msi_ms_has_expression(const msi_ms_selection *selection)
+{
+    for (int i = 0; i < MSI_N_MSSEL; i++)
+        if (selection->mssel[i]) return 1;
+    return 0;
+}

@@ -147,6 +147,9 @@ int msi_ms_set_recheck(msi_ms_set *set);
  */
 int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection);
 
+/* msi_ms_has_expression - return 1 if one of CASA's expressions is given. */
+int msi_ms_has_expression(const msi_ms_selection *selection);
+
 /* msi_ms_set_observe - fill an observation from the subtables and selected rows. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
 int msi_ms_set_observe(msi_ms_set *set, msi_observation *observation);
 

@@ -63,11 +63,11 @@ static int take_time_scale(const msi_ms_reader *r, int i, msi_observation *o)
 {
     const char *scale = r->observation.time_scale;
     if (i == 0 || is_one_scale(scale, o->time_scale)) return MSI_OK;
-    if (r->selection.needs_one_time_scale || r->selection.mssel_time)
+    if (r->selection.needs_one_time_scale || r->selection.mssel[MSI_MSSEL_TIME])
         return msi_error_set(MSI_EINPUT,
                              "times of %s are %s, of %s %s; sets of different time scales cannot be joined%s",
                              r->set[0].path, scale, r->set[i].path, o->time_scale,
-                             r->selection.mssel_time ? " where times are selected" : "");
+                             r->selection.mssel[MSI_MSSEL_TIME] ? " where times are selected" : "");
     MSI_CCC(ccc_epoch_convert(o->time_scale, scale, &o->start_mjd_s));
     MSI_CCC(ccc_epoch_convert(o->time_scale, scale, &o->end_mjd_s));
     snprintf(o->time_scale, sizeof o->time_scale, "%s", scale);

@@ -20,6 +20,19 @@ typedef enum msi_ms_steps { MSI_MS_ALL_STEPS, MSI_MS_EVEN_STEPS, MSI_MS_ODD_STEP
 /* Whether POINTING is read, or only if that takes little time. */
 typedef enum msi_ms_aims { MSI_MS_AIMS_NONE, MSI_MS_AIMS_IF_QUICK, MSI_MS_AIMS_ALL } msi_ms_aims;
 
+/* CASA's selection expressions. */
+typedef enum msi_mssel {
+    MSI_MSSEL_FIELD,
+    MSI_MSSEL_SPW,
+    MSI_MSSEL_ANTENNA,
+    MSI_MSSEL_UVRANGE,
+    MSI_MSSEL_TIME,
+    MSI_MSSEL_SCAN,
+    MSI_MSSEL_OBSERVATION,
+    MSI_MSSEL_INTENT,
+    MSI_N_MSSEL
+} msi_mssel;
+
 /* A selection of rows, channels and columns. Zero-initialised: field 0, all spws, all channels, the default column. */
 typedef struct msi_ms_selection {
     const char *data_column;  /* NULL: CORRECTED_DATA if it exists, else DATA */
@@ -36,16 +49,16 @@ typedef struct msi_ms_selection {
     msi_ms_steps steps; /* steps among those of the interval, by the same indices */
     double min_uv_lambda, max_uv_lambda; /* 0: no limit; applied a sample at a time */
     double min_uvw_m, max_uvw_m;         /* limits of the length of (u, v, w); 0: no limit; applied a row at a time */
-    const char *mssel_field, *mssel_spw, *mssel_antenna, *mssel_uvrange, *mssel_time; /* MSSelection; NULL: none */
-    const char *taql;                                                                 /* a TaQL condition on rows */
-    const char *spectral_frame; /* Doppler shifts to this frame of frequencies are computed; NULL: none */
-    int may_be_empty;           /* a set may have no selected rows; all sets may, if there is an interval */
-    int coordinates_only;       /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
+    const char *mssel[MSI_N_MSSEL];      /* MSSelection; NULL: none */
+    const char *taql;                    /* a TaQL condition on rows */
+    const char *spectral_frame;          /* Doppler shifts to this frame of frequencies are computed; NULL: none */
+    int may_be_empty;                    /* a set may have no selected rows; all sets may, if there is an interval */
+    int coordinates_only;     /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
                               predict */
-    int keep_flagged_rows;      /* autocorrelations and rows with FLAG_ROW are kept: predict */
-    int needs_one_time_scale;   /* times of several sets are written together: sets of several scales are refused */
-    msi_ms_aims aims;           /* POINTING is read, if the set has it: msi_ms_reader_aim */
-    int describe_rows;          /* antennas and FLAG_ROW are read also if such rows are kept */
+    int keep_flagged_rows;    /* autocorrelations and rows with FLAG_ROW are kept: predict */
+    int needs_one_time_scale; /* times of several sets are written together: sets of several scales are refused */
+    msi_ms_aims aims;         /* POINTING is read, if the set has it: msi_ms_reader_aim */
+    int describe_rows;        /* antennas and FLAG_ROW are read also if such rows are kept */
 } msi_ms_selection;
 
 /*

@@ -640,9 +640,15 @@ static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **row
     *ranges = NULL;
     *n_row = *n_range = 0;
     msi_child_progress(MSI_CHILD_STEP_S + SELECTION_ROW_S * (double)set->n_table_row);
-    const ccc_ms_expressions e = {s->mssel_field, s->mssel_spw, s->mssel_antenna, s->mssel_uvrange, s->mssel_time};
-    if (e.field || e.spw || e.antenna || e.uvrange || e.time)
-        MSI_CCC(ccc_ms_select(set->table, &e, rows, n_row, ranges, n_range));
+    const ccc_ms_expressions e = {.field = s->mssel[MSI_MSSEL_FIELD],
+                                  .spw = s->mssel[MSI_MSSEL_SPW],
+                                  .antenna = s->mssel[MSI_MSSEL_ANTENNA],
+                                  .uvrange = s->mssel[MSI_MSSEL_UVRANGE],
+                                  .time = s->mssel[MSI_MSSEL_TIME],
+                                  .scan = s->mssel[MSI_MSSEL_SCAN],
+                                  .observation = s->mssel[MSI_MSSEL_OBSERVATION],
+                                  .intent = s->mssel[MSI_MSSEL_INTENT]};
+    if (msi_ms_has_expression(s)) MSI_CCC(ccc_ms_select(set->table, &e, rows, n_row, ranges, n_range));
     if (!s->taql) return MSI_OK;
     int64_t *more, n_more;
     const int status = ccc_table_query(set->table, s->taql, &more, &n_more);
@@ -751,7 +757,7 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection, const 
     if ((status = msi_alloc(&filter.setup, set->n_setup, 1, "data descriptions")) != MSI_OK) goto out;
     if ((status = msi_alloc(&filter.field, set->n_field, 1, "fields")) != MSI_OK) goto out;
     if ((status = wanted_setups(set, selection, filter.setup)) != MSI_OK) goto out;
-    const int any_field = selection->all_fields || selection->mssel_field;
+    const int any_field = selection->all_fields || selection->mssel[MSI_MSSEL_FIELD];
     const int *fields = selection->n_field > 0 ? selection->fields : &field_0;
     status = wanted_ids(set, "field", any_field, fields, selection->n_field > 0 ? selection->n_field : 1, filter.field,
                         set->n_field);

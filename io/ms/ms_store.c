@@ -228,7 +228,7 @@ static int store_ids_are_valid(const msi_ms_set *set)
 
 static int check_store_selection(const msi_ms_set *set, const msi_ms_selection *s)
 {
-    if (s->mssel_field || s->mssel_spw || s->mssel_antenna || s->mssel_uvrange || s->mssel_time || s->taql)
+    if (msi_ms_has_expression(s) || s->taql)
         return msi_error_set(MSI_EINPUT,
                              "%s: MSSelection and TaQL need the tables of a Measurement Set, which a visibility store "
                              "does not have; use them when the store is made",
@@ -284,7 +284,7 @@ static void copy_text(char *to, size_t size, const char *from)
 
 static int check_selection(const msi_ms_set *set, const msi_ms_selection *s)
 {
-    if (s->mssel_field || s->mssel_spw || s->mssel_antenna || s->mssel_uvrange || s->mssel_time || s->taql)
+    if (msi_ms_has_expression(s) || s->taql)
         return msi_error_set(
             MSI_EINPUT,
             "%s: MSSelection and TaQL need the tables of a Measurement Set; make one of this file with "

@@ -450,7 +450,7 @@ static void set_dependent_values(msi_options *o)
     o->accuracy_follows = o->clean.niter && !(o->accuracy > 0);
     if (!(o->accuracy > 0)) o->accuracy = o->clean.niter ? 1e-5 : msi_gridder_choice_accuracy(o->gridder);
     /* The default, field 0, would contradict fields selected by an expression. */
-    if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;
+    if (o->selection.mssel[MSI_MSSEL_FIELD] && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (o->cube.is_cube) o->selection.spectral_frame = o->cube.grid.frame;
     if (!o->n_threads) o->n_threads = msi_cpu_count();
     msi_options_limit_memory(o);
@@ -756,16 +756,19 @@ void msi_options_selection_words(const msi_ms_selection *s, char *text, size_t s
     text[0] = 0;
     if (s->all_fields) add_quoted(text, size, "-field", "all");
     add_numbers(text, size, " -field ", s->fields, s->n_field);
-    add_quoted(text, size, "-select-field", s->mssel_field);
+    add_quoted(text, size, "-select-field", s->mssel[MSI_MSSEL_FIELD]);
     if (!*text) add_quoted(text, size, "-field", "0");
     add_numbers(text, size, " -spws ", s->spws, s->n_spw);
     add_range(text, size, "-channel-range", s->channel_begin, s->channel_end);
     add_range(text, size, "-interval", s->interval_begin, s->interval_end);
     if (s->steps) add_word(text, size, s->steps == MSI_MS_ODD_STEPS ? " -odd-timesteps" : " -even-timesteps");
-    add_quoted(text, size, "-select-spw", s->mssel_spw);
-    add_quoted(text, size, "-select-antenna", s->mssel_antenna);
-    add_quoted(text, size, "-select-uvrange", s->mssel_uvrange);
-    add_quoted(text, size, "-select-time", s->mssel_time);
+    add_quoted(text, size, "-select-spw", s->mssel[MSI_MSSEL_SPW]);
+    add_quoted(text, size, "-select-antenna", s->mssel[MSI_MSSEL_ANTENNA]);
+    add_quoted(text, size, "-select-uvrange", s->mssel[MSI_MSSEL_UVRANGE]);
+    add_quoted(text, size, "-select-time", s->mssel[MSI_MSSEL_TIME]);
+    add_quoted(text, size, "-select-scan", s->mssel[MSI_MSSEL_SCAN]);
+    add_quoted(text, size, "-select-observation", s->mssel[MSI_MSSEL_OBSERVATION]);
+    add_quoted(text, size, "-select-intent", s->mssel[MSI_MSSEL_INTENT]);
     add_quoted(text, size, "-taql", s->taql);
     /* Remove the space before the first option. */
     memmove(text, text + 1, strlen(text));

@@ -31,7 +31,6 @@ typedef struct foreign_name {
 #define FOLDER      "-name is a prefix with its folder, such as -name out/image"
 #define CHANNELS    "-channel-range selects channels, -channels-out makes several images of the band"
 #define WEIGHTS     "-weight takes natural, uniform, or briggs and the robustness, as in -weight briggs 0.5"
-#define SCANS       "select scans with -taql 'SCAN_NUMBER == 3'"
 
 /* Words that users may look for in msimage: parameters of tclean that one option does not replace (the others are rows of
  * tclean_words.c), those of mstransform, and habits of other programs. */
@@ -123,7 +122,7 @@ static const foreign_name imaging_names[] = {
     {"s", "quiet", NULL},
     {"save-model", "update-model-required", NULL},
     {"savemodel", "update-model-required", NULL},
-    {"scan", NULL, SCANS},
+    {"scan", "select-scan", NULL},
     {"silent", "quiet", NULL},
     {"simulate", "dry-run", NULL},
     {"specmode", NULL, MODES},
@@ -155,7 +154,7 @@ static const foreign_name convert_names[] = {
     {"datacolumn", "data-column", NULL},
     {"outputvis", NULL, OUTPUT_LAST},
     {"phasecenter", "shift", NULL},
-    {"scan", NULL, SCANS},
+    {"scan", "select-scan", NULL},
     {"spw", "select-spw", NULL},
     {"timeaverage", "average-time", NULL},
     {"timebin", "average-time", NULL},

@@ -99,6 +99,7 @@ enum {
     P_ANTENNA,
     P_SCAN,
     P_OBSERVATION,
+    P_INTENT,
     P_DATACOLUMN,
     P_IMAGENAME,
     P_IMSIZE,
@@ -158,8 +159,9 @@ static const parameter parameters[] = {
     [P_TIMERANGE] = {"timerange", MAPPED, "-select-time", NULL},
     [P_UVRANGE] = {"uvrange", MAPPED, "-select-uvrange", NULL},
     [P_ANTENNA] = {"antenna", MAPPED, "-select-antenna", NULL},
-    [P_SCAN] = {"scan", MAPPED, "-taql", NULL},
-    [P_OBSERVATION] = {"observation", MAPPED, "-taql", NULL},
+    [P_SCAN] = {"scan", MAPPED, "-select-scan", NULL},
+    [P_OBSERVATION] = {"observation", MAPPED, "-select-observation", NULL},
+    [P_INTENT] = {"intent", MAPPED, "-select-intent", NULL},
     [P_DATACOLUMN] = {"datacolumn", MAPPED, "-data-column", NULL},
     [P_IMAGENAME] = {"imagename", MAPPED, "-name", NULL},
     [P_IMSIZE] = {"imsize", MAPPED, "-size", NULL},
@@ -234,12 +236,11 @@ static const parameter parameters[] = {
     {"restart", ACCEPTED, "-resume continues from a checkpoint, -continue from models", NULL},
     {"parallel", ACCEPTED, "all cores are used; msimage-mp uses several hosts", NULL},
     {"psfcutoff", ACCEPTED, "the beam is fitted to the main lobe above 0.35", NULL},
-    {"intent", REFUSED, "select the scans of an intent with scan, or -taql", ""},
     {"projection", REFUSED, "images are in the SIN projection; leave it out", "SIN"},
     {"startmodel", REFUSED, "CASA images are not read as models; export it to NAME-model.fits and give -continue", ""},
     {"psfphasecenter", ACCEPTED, "the PSF of a mosaic is made from the samples of all fields", NULL},
     {"vptable", REFUSED, "voltage patterns of CASA are not read; name the beam with -pb", ""},
-    {"restoration", REFUSED, "the restored image is always written; leave it out", "True|1"},
+    {"restoration", ACCEPTED, "the restored image is always written", NULL},
     {"outlierfile", REFUSED, "one image is made in a run; include the source in it, or subtract it first with -predict",
      ""},
     {"npixels", REFUSED, "superuniform weights of CASA are not made; give -weight uniform -super-weight FACTOR", "0"},
@@ -467,34 +468,8 @@ static int put_text(msi_words *w, const parser *p, int i, const char *option)
 
 /* ---- Data ---- */
 
-/* Add a TaQL condition that a column has one of the numbers of a list such as 1,3~5. */
-static int put_ids(char *taql, size_t size, const parser *p, int i, const char *column)
-{
-    const char *list = text_of(p, i);
-    size_t at = strlen(taql);
-    if (!*list) return MSI_OK;
-    if (list[strspn(list, "0123456789,~ ")] || !is_uniform(&p->v[i]))
-        return refuse(i, list, "give numbers and ranges, such as 3,5~7, the same for all sets");
-    at += (size_t)snprintf(taql + at, size - at, "%s(", *taql ? " && " : "");
-    for (int k = 0; *list; k++) {
-        char *end;
-        const long first = strtol(list, &end, 10);
-        const int is_range = *end == '~';
-        const long last = is_range ? strtol(end + 1, &end, 10) : first;
-        at += (size_t)snprintf(taql + at, at < size ? size - at : 0, "%s(%s >= %ld && %s <= %ld)", k ? " || " : "",
-                               column, first, column, last);
-        list = end;
-        while (*list == ',' || *list == ' ') list++;
-        if (at >= size || end == list) break;
-    }
-    if (at + 2 > size) return refuse(i, "the list", "it is too long; give -taql");
-    strcat(taql, ")");
-    return MSI_OK;
-}
-
 static int put_selection(msi_words *w, const parser *p)
 {
-    char taql[1024] = "";
     const char *field = text_of(p, P_FIELD);
     if (!is_true(p, P_SELECTDATA, 1)) return add_words(w, 2, "-field", "all");
     if (!*field)
@@ -505,9 +480,9 @@ static int put_selection(msi_words *w, const parser *p)
     MSI_TRY(put_text(w, p, P_TIMERANGE, "-select-time"));
     MSI_TRY(put_text(w, p, P_UVRANGE, "-select-uvrange"));
     MSI_TRY(put_text(w, p, P_ANTENNA, "-select-antenna"));
-    MSI_TRY(put_ids(taql, sizeof taql, p, P_SCAN, "SCAN_NUMBER"));
-    MSI_TRY(put_ids(taql, sizeof taql, p, P_OBSERVATION, "OBSERVATION_ID"));
-    return *taql ? add_words(w, 2, "-taql", taql) : MSI_OK;
+    MSI_TRY(put_text(w, p, P_SCAN, "-select-scan"));
+    MSI_TRY(put_text(w, p, P_OBSERVATION, "-select-observation"));
+    return put_text(w, p, P_INTENT, "-select-intent");
 }
 
 static int put_column(msi_words *w, const parser *p)
@@ -566,14 +541,14 @@ static int put_image(msi_words *w, const parser *p)
 {
     const value *size = &p->v[P_IMSIZE];
     const char *gridder = text_or(p, P_GRIDDER, "standard");
-    if (size->n < 1) return refuse(P_IMSIZE, "nothing", "give the size of the image");
-    MSI_TRY(add_words(w, 3, "-size", size->item[0].text, size->item[size->n > 1].text));
+    const char *width = size->n ? size->item[0].text : "100";
+    MSI_TRY(add_words(w, 3, "-size", width, size->n > 1 ? size->item[1].text : width));
     MSI_TRY(put_cell(w, p));
     MSI_TRY(put_centre(w, p));
     MSI_TRY(put_stokes(w, p));
     if (!*text_of(p, P_IMAGENAME)) return refuse(P_IMAGENAME, "''", "give the beginning of the names of the files");
     MSI_TRY(add_words(w, 2, "-name", text_of(p, P_IMAGENAME)));
-    const int is_mosaic = is_one_of(gridder, "mosaic|mosaicft|ftmosaic|awproject|awprojectft|awp|awphpg");
+    const int is_mosaic = is_one_of(gridder, "mosaic|mosaicft|ftmosaic|imagemosaic|awproject|awprojectft|awp2|awphpg");
     if (is_mosaic) MSI_TRY(add_words(w, 1, "-mosaic"));
     if (is_mosaic && !is_true(p, P_MOSWEIGHT, 1)) MSI_TRY(add_words(w, 1, "-no-mosweight"));
     if (is_true(p, P_USEPOINTING, 0)) MSI_TRY(add_words(w, 1, "-use-pointing"));
@@ -599,14 +574,21 @@ static int put_cube(msi_words *w, const parser *p)
                       "frames do not follow a moving source; specmode='cube' with outframe='TOPO' or "
                       "'LSRK' does not either");
     if (!is_cube(p)) return refuse(P_SPECMODE, mode, "give mfs, cube or cubedata");
-    if (!is_one_of(velocity, "radio|optical|relativistic"))
+    if (is_one_of(velocity, "radio"))
+        velocity = "radio";
+    else if (is_one_of(velocity, "optical|z"))
+        velocity = "optical";
+    else if (is_one_of(velocity, "relativistic|beta|true"))
+        velocity = "relativistic";
+    else
         return refuse(P_VELTYPE, velocity, "give radio, optical or relativistic");
     MSI_TRY(add_words(w, 3, "-cube", "-frame", strcasecmp(mode, "cubedata") == 0 ? "data" : frame));
     if (number_of(p, P_NCHAN, -1) > 0) MSI_TRY(add_words(w, 2, "-cube-nchan", text_of(p, P_NCHAN)));
     MSI_TRY(put_text(w, p, P_START, "-cube-start"));
     MSI_TRY(put_text(w, p, P_WIDTH, "-cube-width"));
     MSI_TRY(add_words(w, 2, "-velocity", velocity));
-    MSI_TRY(put_text(w, p, P_RESTFREQ, "-rest-frequency"));
+    /* tclean uses the first of a list, too. */
+    if (*text_of(p, P_RESTFREQ)) MSI_TRY(add_words(w, 2, "-rest-frequency", text_of(p, P_RESTFREQ)));
     return put_text(w, p, P_INTERPOLATION, "-channel-interpolation");
 }
 
@@ -641,7 +623,8 @@ static int put_weights(msi_words *w, const parser *p)
     else if (is_one_of(weight, "natural|uniform"))
         MSI_TRY(add_words(w, 2, "-weight", weight));
     else
-        return refuse(P_WEIGHTING, weight, "give natural, uniform, briggs or briggsbwtaper");
+        return refuse(P_WEIGHTING, weight,
+                      "give natural, uniform, briggs or briggsbwtaper; -super-weight makes superuniform weights");
     if (is_cube(p) && !is_true(p, P_PERCHAN, 1)) {
         if (strcasecmp(weight, "briggsbwtaper") == 0)
             return refuse(P_PERCHAN, "False", "briggsbwtaper has the densities of each channel");
@@ -700,6 +683,21 @@ static int put_threshold(msi_words *w, const parser *p)
     return add_words(w, 2, "-threshold", jy);
 }
 
+/* A mask, or regions, which become lines of one text. */
+static int put_masks(msi_words *w, const parser *p)
+{
+    const value *v = &p->v[P_MASK];
+    char lines[MOST_TEXT] = "";
+    size_t at = 0;
+    for (int i = 0; i < v->n && at < sizeof lines; i++) {
+        if (v->n > 1 && !strstr(v->item[i].text, "[["))
+            return refuse(P_MASK, "a list", "give one file, or regions such as 'circle[[9pix, 9pix], 3pix]'");
+        at += (size_t)snprintf(lines + at, sizeof lines - at, "%s%s", i ? "\n" : "", v->item[i].text);
+    }
+    if (at >= sizeof lines) return refuse(P_MASK, "a list", "it is too long; write the regions into a file");
+    return add_words(w, 2, "-mask", lines);
+}
+
 static int put_mask(msi_words *w, const parser *p)
 {
     static const struct {
@@ -713,8 +711,7 @@ static int put_mask(msi_words *w, const parser *p)
     const char *use = text_or(p, P_USEMASK, "user"), *mask = text_of(p, P_MASK);
     if (!is_one_of(use, "user|pb|auto-multithresh")) return refuse(P_USEMASK, use, "give user, pb or auto-multithresh");
     if (strcasecmp(use, "user") == 0 && *mask) {
-        if (p->v[P_MASK].n > 1) return refuse(P_MASK, "a list", "give one file or region");
-        return add_words(w, 2, "-mask", mask);
+        return put_masks(w, p);
     }
     if (strcasecmp(use, "user") != 0 && number_of(p, P_PBMASK, 0) > 0)
         MSI_TRY(add_words(w, 2, "-pbmask", text_of(p, P_PBMASK)));
@@ -774,7 +771,7 @@ int msi_tclean_expand(msi_words *out, int argc, const char *const *argv)
     if (!rc) rc = put_call(out, p);
     for (int i = 1; i < argc && !rc; i++)
         if (i != at && i != at + 1) rc = add_word(out, argv[i]);
-    if (!rc && !p->v[P_VIS].n) rc = refuse(P_VIS, "nothing", "give the Measurement Set");
+    if (!rc && !*text_of(p, P_VIS)) rc = refuse(P_VIS, "nothing", "give the Measurement Set");
     for (int i = 0; i < p->v[P_VIS].n && !rc; i++) rc = add_word(out, p->v[P_VIS].item[i].text);
     for (int i = 0; i < N_PARAMETER; i++) msi_free(p->v[i].item);
     msi_free(p);

@@ -263,7 +263,7 @@ static void test_fields(void **state)
                            times = {.interval_begin = 39, .interval_end = 41};
     fails_with(&channels, "channels 4 to 9");
     fails_with(&times, "timesteps 39 to 41");
-    const msi_ms_selection nothing = {.taql = "TIME < 0"}, wrong = {.taql = "TIME <"}, name = {.mssel_field = "NOSUCH"};
+    const msi_ms_selection nothing = {.taql = "TIME < 0"}, wrong = {.taql = "TIME <"}, name = {.mssel[MSI_MSSEL_FIELD] = "NOSUCH"};
     fails_with(&nothing, "no row is selected (fields with rows: 0)");
     fails_with(&wrong, "TaQL");
     fails_with(&name, "field 'NOSUCH'");

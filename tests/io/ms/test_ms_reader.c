@@ -264,14 +264,14 @@ static void test_expressions(void **state)
 {
     (void)state;
     const ms_fixture f = two_setups();
-    const msi_ms_selection both = {.taql = "TIME > 4.000000025e9", .mssel_antenna = "A1&*"};
+    const msi_ms_selection both = {.taql = "TIME > 4.000000025e9", .mssel[MSI_MSSEL_ANTENNA] = "A1&*"};
     check_set(&f, &both, with_antenna_1);
     const msi_ms_selection times = {.interval_begin = 2, .interval_end = 4};
     check_set(&f, &times, in_times_2_3);
     const msi_ms_selection later = {.interval_begin = 2};
     check_set(&f, &later, from_time_2);
     char path[512];
-    const msi_ms_selection s = {.mssel_spw = "0:1~6^2"};
+    const msi_ms_selection s = {.mssel[MSI_MSSEL_SPW] = "0:1~6^2"};
     msi_ms_reader *r = open_made(&f, &s, path, sizeof path);
     msi_ms_block b = {0};
     next(r, &b);

@@ -153,12 +153,12 @@ static void test_sample_options(void **state)
     assert_true(s->channel_begin == 4 && s->channel_end == 64 && s->interval_begin == 1 && s->interval_end == 9);
     assert_true(s->min_uv_lambda == 10 && s->max_uv_lambda == 2e4);
     assert_true(s->min_uvw_m == 30 && s->max_uvw_m == 4e3);
-    assert_string_equal(s->mssel_spw, "0:5~60");
-    assert_string_equal(s->mssel_antenna, "!DA41");
-    assert_string_equal(s->mssel_uvrange, ">100m");
-    assert_string_equal(s->mssel_time, ">2015/06/03");
+    assert_string_equal(s->mssel[MSI_MSSEL_SPW], "0:5~60");
+    assert_string_equal(s->mssel[MSI_MSSEL_ANTENNA], "!DA41");
+    assert_string_equal(s->mssel[MSI_MSSEL_UVRANGE], ">100m");
+    assert_string_equal(s->mssel[MSI_MSSEL_TIME], ">2015/06/03");
     assert_string_equal(s->taql, "ANTENNA1<10");
-    assert_null(s->mssel_field);
+    assert_null(s->mssel[MSI_MSSEL_FIELD]);
     msi_options_free(&o);
 
     o = parsed("-field all");
@@ -168,7 +168,7 @@ static void test_sample_options(void **state)
     assert_true(!o.selection.all_fields && o.selection.n_field == 1 && o.selection.fields[0] == 2);
     msi_options_free(&o);
     o = parsed("-select-field 3C286");
-    assert_string_equal(o.selection.mssel_field, "3C286");
+    assert_string_equal(o.selection.mssel[MSI_MSSEL_FIELD], "3C286");
     assert_true(o.selection.all_fields);
     msi_options_free(&o);
     o = parsed("-select-field 3C286 -field 1");

@@ -7,9 +7,10 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
-from program_suite import ImagingSuite, main
+from program_suite import ImagingSuite, fresh_copy, main
 import numpy as np
 from astropy.io import fits
+from casacore.tables import table
 
 # The parameters of tclean with the defaults of CASA 6.6, from its documentation.
 CASA = dict(selectdata=True, field="", spw="", timerange="", uvrange="", antenna="", scan="", observation="", intent="",
@@ -79,7 +80,38 @@ def check_parameters(s):
     s.refused("a parameter of nothing", 2, "-tclean: nonsense is not a parameter of tclean", "-tclean", "tclean(nonsense=1)")
     s.refused("a variable", 2, "-tclean: a string, a number.* at 'myms,", "-tclean", "tclean(vis=myms, imagename='x')")
     s.refused("no end", 2, "-tclean: the end of a string", "-tclean", "tclean(vis='a.ms)")
+    s.refused("a region and a file", 2, "-tclean: mask=a list is refused: ", "-tclean", call(s, niter=9, mask=["circle[[9pix, 9pix], 3pix]", "a.mask"]))
     s.refused("no set", 2, "-tclean: vis=nothing", "-tclean", "tclean(imagename='x', imsize=64, cell='1arcsec')")
+
+
+def check_selection(s):
+    """Scans, observations and intents are selected by CASA's expressions; regions of a list are one mask."""
+    path = fresh_copy(s.made("scans.ms", "-config", "D", "-duration", "6min", "-integration", "1min", "-scan-length", "2", "-pol", "XX,YY", "-spw", "1.4GHz",
+                             "1MHz", 1), s.path("intents.ms"))
+    with table(path, readonly=False, ack=False) as t, table(path + "/STATE", readonly=False, ack=False) as states:
+        states.addrows(2 - states.nrows())
+        for k, intent in enumerate(("CALIBRATE_PHASE#ON_SOURCE,CALIBRATE_WVR#ON_SOURCE", "OBSERVE_TARGET#ON_SOURCE")):
+            states.putcell("OBS_MODE", k, intent)
+        scan = t.getcol("SCAN_NUMBER")
+        t.putcol("STATE_ID", (scan % 2).astype("i4"))
+    s.refused("no such intent", 3, "selection intent 'NOTHING'", "-select-intent", "NOTHING", "-size", 64, 64, "-scale", "12asec", "-name", "n", path)
+    ids = np.unique(scan)
+    s.must(len(ids) == 3, "three scans: %s" % ids)
+    odd = scan % 2 == 1
+    for words, rows in ((dict(scan="%d~%d" % (ids[0], ids[1])), scan <= ids[1]), (dict(scan=">%d" % ids[0]), scan > ids[0]), (dict(scan=int(ids[2])), scan == ids[2]),
+                        (dict(intent="*TARGET*"), odd), (dict(intent="OBSERVE_TARGET#ON_SOURCE"), odd), (dict(intent="CALIBRATE_PHASE*"), ~odd),
+                        (dict(observation=0), scan > -1), (dict(scan="<=%d" % ids[1], intent="*TARGET*"), odd & (scan <= ids[1]))):
+        done = s.launch("-quiet", "-overwrite", "-tclean", "tclean(vis=%r, imagename='n', imsize=64, cell='12arcsec', %s)" %
+                        (path, ", ".join("%s=%r" % w for w in words.items())))
+        n = fits.getheader(os.path.join(s.out, "n-image.fits"))["WSCNVIS"] if done.returncode == 0 else done.stderr
+        s.must(n == rows.sum(), "%s: %s samples of %d" % (words, n, rows.sum()))
+    away, there = "circle[[100pix, 100pix], 3pix]", "box[[60pix, 60pix], [68pix, 68pix]]"
+    for mask, peak in ([away], 0), ([away, there], 1):
+        done = s.launch("-quiet", "-overwrite", "-tclean", call(s, niter=200, nmajor=2, threshold="0.5Jy", mask=mask, imsize=128))
+        s.must(done.returncode == 0, "regions: " + done.stderr)
+        model = fits.getdata(os.path.join(s.out, "t-model.fits"))[0, 0]
+        s.must((model[60:69, 60:69].max() > 0.3) == peak and np.count_nonzero(model) == np.count_nonzero(model[60:69, 60:69]) + np.count_nonzero(model[97:104, 97:104]),
+               "%d regions: components are in them" % len(mask))
 
 
 def check_scripts(s):
