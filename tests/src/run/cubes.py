@@ -287,6 +287,17 @@ def check_continuum(s):
     with table(out, ack=False) as t:
         left = t.getcol("DATA")[:, [0, 1, 2, 4, 5]]
     s.must(np.abs(left - (np.arange(5) == 2)[None, :, None]).max() < 1e-5, "msimage-convert leaves the line")
+    # Two windows, each with its own continuum, channels to fit, and line.
+    two = fresh_copy(s.made("two.ms", "-config", "D", "-duration", "4min", "-integration", "1min", "-pol", "XX,YY", "-spw", "1400MHz", "1MHz", 6,
+                            "-spw", "1430MHz", "1MHz", 4), s.path("lines.ms"))
+    with table(two, readonly=False, ack=False) as t:
+        for window, channel in (0, 2), (1, 3):
+            with t.query("DATA_DESC_ID == %d" % window) as part:
+                x = np.arange(part.getcell("DATA", 0).shape[0])[None, :, None]
+                part.putcol("DATA", (3 + window - 0.2 * x + (0.5 + window) * (x == channel) + np.zeros(part.getcol("DATA").shape)).astype("c8"))
+    ran(s, "-name", "lines", "-channels-out", 10, "-uvcontsub", 1, "-fit-channels", "0:0~1;3~5,1:0~2", two)
+    peaks = [opened(s, "lines-%04d-dirty" % c)[0].data[0, 0, 64, 64] for c in range(10)]
+    s.must(np.allclose(peaks, [0.5 * (c == 2) + 1.5 * (c == 9) for c in range(10)], atol=1e-4), "two windows: %s" % np.round(peaks, 5))
     empty(s)
     s.refused("no channel to fit", 3, "-uvcontsub 1: 1 of the selected channels", *SIZE, "-name", "x", "-uvcontsub", 1, "-fit-channels", "0:2~2", path)
     s.refused("no channels", 2, "-fit-channels 0:5-6: give channels", *SIZE, "-name", "x", "-uvcontsub", 1, "-fit-channels", "0:5-6", path)
