@@ -726,8 +726,8 @@ static void test_suggestions(void **state)
     /* Each is similar to some option by its letters only: -force, -scale, -mem, -png, -size, -field .. */
     static const char *const far[] = {"chores", "scans", "mode", "yield", "x", "", "-"};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) suggests(far[i], "");
-    /* CASA's parameters without a corresponding option give advice. */
-    refused_value("-scan 3", "-scan: no such option;", "-taql 'SCAN_NUMBER == 3'");
+    /* Words of CASA give advice. */
+    refused_value("-scan 3", "-scan: no such option;", "-select-scan");
     refused_value("-restart", "-restart:", "did you mean -resume?");
     refused_value("--silent", "--silent:", "did you mean -quiet?");
     refused_value("-abs-mem 16 GB", "GB:", "-abs-mem takes a number without a unit");

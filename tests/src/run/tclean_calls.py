@@ -112,6 +112,8 @@ def check_selection(s):
         model = fits.getdata(os.path.join(s.out, "t-model.fits"))[0, 0]
         s.must((model[60:69, 60:69].max() > 0.3) == peak and np.count_nonzero(model) == np.count_nonzero(model[60:69, 60:69]) + np.count_nonzero(model[97:104, 97:104]),
                "%d regions: components are in them" % len(mask))
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
 
 
 def check_scripts(s):
