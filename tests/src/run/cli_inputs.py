@@ -341,10 +341,10 @@ def check_sizes(s):
     scale = ["-scale", "1asec"]
     for size in ((0, 0), (-5, -5), ("abc", "abc"), (1, 1), ("1x1", "1x1"), (1e9, 1e9), (64, 0)):
         s.refused("size %s" % (size,), 2, "-size", "-size", *size, *scale, good)
-    s.refused("30000^2 in 0.05 GB", 5, "30000 x 30000 needs .*GB.*limit is 0.050 GB", "-size", 30000, 30000, *scale,
-              "-abs-mem", 0.05, good)
+    s.refused("30000^2 in 0.03 GB", 5, "30000 x 30000 needs .*GB.*limit is 0.030 GB", "-size", 30000, 30000, *scale,
+              "-abs-mem", 0.03, good)
     s.refused("1e9^2", 5, "needs .* GB", "-size", 1000000000, 1000000000, "-scale", "0.1masec", good)
-    log = s.launch("-size", 30000, 30000, *scale, "-abs-mem", 0.05, good).stderr
+    log = s.launch("-size", 30000, 30000, *scale, "-abs-mem", 0.03, good).stderr
     if not re.search("memory: .*grids [0-9.]+ GB", log):
         s.complain("no memory plan: " + log)
     for scale in ("-1asec", "0asec", "5", "1000deg", "nanasec", "1e400asec", "asec", ""):
