@@ -35,7 +35,7 @@ struct msi_fits_file {
 /* Check that no card rotates or distorts the projection. */
 static int check_plain(fitsfile *f, const char *path, double dec_deg)
 {
-    /* Without LONPOLE, it is 180 degrees, but 0 at the north pole. An image with 0 is turned by 180 degrees, so a
+    /* The default of LONPOLE is 180 degrees, but 0 at the north pole. An image with 0 is turned by 180 degrees, so a
      * file at the pole needs the card. */
     const struct {
         const char *key;
@@ -541,7 +541,7 @@ int msi_fits_view_beams(msi_beam *beam, int64_t n, const char *path)
 
 /* ---- Primary beams ---- */
 
-/* Read the axes of directions: those of the sky, or of a dish. */
+/* Read the first two axes, which are directions on the sky or relative to the dish. */
 static int read_directions(msi_fits_beam *b, const msi_fits_handle *h, const char *path)
 {
     static const char *const of_dish[2][4] = {{"X", "L", "AZ", NULL}, {"Y", "M", "EL", NULL}};
@@ -674,7 +674,8 @@ static int read_screen_directions(msi_fits_screen *s, const msi_fits_handle *h, 
     return MSI_OK;
 }
 
-/* Read the axes of planes. Returned: kind [n_axis] of each axis after the second; -1: it has one plane */
+/* Read the axes after the first two. Returned: kind [n_axis]  MATRIX .. TIME from element 2 on; -1: another axis, of
+ * one pixel */
 static int read_planes(msi_fits_screen *s, const msi_fits_handle *h, const char *path, int n_axis, const LONGLONG *axis,
                        int *kind)
 {
@@ -743,7 +744,7 @@ static int read_pixels(msi_fits_screen *s, const msi_fits_handle *h, const char 
     return MSI_OK;
 }
 
-/* Given: only_axes  without pixels */
+/* Read a screen. Given: only_axes  1: read the axes, not the pixels */
 static int read_screen(msi_fits_screen *s, const msi_fits_handle *h, const char *path, int only_axes)
 {
     LONGLONG axis[MSI_FITS_MAX_AXES];

@@ -27,7 +27,7 @@ static const msi_clean_simd_table *simd_table(void)
     return table[msi_simd_best()];
 }
 
-/* Pixels that a search looks at, or skips, at once. */
+/* Pixels that a search tests together. It skips all of them if none can be a result. */
 enum { PIECE = 256 };
 
 #define REAL  float
@@ -158,7 +158,7 @@ static int engine_create(msi_clean_engine **out, const msi_clean_setup *setup)
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
 
-/* Set where n pixels may be searched. */
+/* Set allow to 1 for those of n pixels that may be searched, else to 0. */
 static void allow_pixels(const msi_clean_allow *from, int64_t first, int64_t n, uint8_t *restrict allow)
 {
     const uint8_t *restrict mask = from->mask ? from->mask + first : NULL;
@@ -188,10 +188,10 @@ static int engine_finite(msi_clean_engine *e, void *image, int64_t n)
     return MSI_OK;
 }
 
-/* Pixels that a thread takes at a time: a part of each of several planes stays in the cache. */
+/* Pixels that a thread handles at a time. They are few enough that their values in several planes stay in the cache. */
 enum { BLOCK = 4096 };
 
-/* Compute the joined quantities of n pixels from `first` on. */
+/* Compute the joined quantities of pixels [first, first + n). */
 static void join_pixels(const msi_clean_engine *e, const msi_clean_row_step *step, int64_t first, int64_t n,
                         void *quantity)
 {
@@ -241,7 +241,7 @@ static int engine_mean(msi_clean_engine *e, const void *planes, int64_t stride, 
     return MSI_OK;
 }
 
-/* Compute the sums of a map of n pixels from `first` on. */
+/* Compute the weighted sums of a map for pixels [first, first + n). */
 static void map_sums(const msi_clean_engine *e, const msi_clean_map *m, int64_t first, int64_t n)
 {
     const msi_clean_join join = {.n_channel = m->n_in, .n_pol = 1};
@@ -331,12 +331,13 @@ static int engine_take_cell(msi_clean_engine *e, int cell)
     return MSI_OK;
 }
 
-/* ---- Minor iterations: threads share the pixels, and synchronise once an iteration ------------------------------- */
+/* ---- Minor iterations: threads share the pixels, and synchronise in each iteration ------------------------------ */
 
-/* Pixels of the image, and of a list, that are worth a thread; on a list threads synchronise twice an iteration. */
+/* The least number of values for which another thread is used, in the image and in a list. It is larger for a list,
+ * because its threads synchronise twice in an iteration. */
 enum { LEAST_SHARE = 4096, LEAST_LIST_SHARE = 16384 };
 
-/* Return the PSF of a loop for a component at a place. */
+/* Return the PSF for a component at a place: that of its cell, if the image has several cells. */
 static const void *psf_at(const msi_clean_engine *e, const msi_clean_loop *loop, uint32_t place)
 {
     const int64_t of_cell = e->s.join.n_channel * e->n_pixel * msi_clean_real_bytes(e);
@@ -379,7 +380,7 @@ static void make_component(const msi_clean_engine *e, double gain, const void *r
     }
 }
 
-/* Return 1 if a loop ends at this peak; thresholds are compared in the planes' precision. */
+/* Return 1 if a loop ends at this peak. Thresholds are compared in the precision of the planes. Returned: *end  why */
 static int loop_ends(const msi_clean_engine *e, const msi_clean_loop *loop, const msi_clean_best *best,
                      msi_clean_end *end)
 {
@@ -405,8 +406,8 @@ static void add_to(const msi_clean_engine *e, void *sum, int64_t i, const void *
         ((double *)sum)[i] += ((const double *)value)[k];
 }
 
-/* Return the best pixel of all threads; of equal ones, that of the first thread. */
-static msi_clean_best best_of_threads(const msi_clean_best *of, int n)
+/* Return the best of n pixels; of equal ones, the first. */
+static msi_clean_best best_of(const msi_clean_best *of, int n)
 {
     msi_clean_best best = of[0];
     for (int t = 1; t < n; t++)
@@ -419,7 +420,7 @@ static void set_peak(msi_clean_looped *done, const msi_clean_best *best, uint32_
     done->peak = (msi_clean_peak){best->key, best->value, msi_clean_x(place), msi_clean_y(place)};
 }
 
-/* Record a component of the list, and add it to the list's components. */
+/* Record a component at element `at` of the list, and add it to the list's components. Return its values [n_plane]. */
 static const void *add_list_component(msi_clean_engine *e, const msi_clean_loop *loop, int64_t at, int64_t iteration)
 {
     void *value = (char *)e->value + iteration * e->n_plane * msi_clean_real_bytes(e);
@@ -429,13 +430,14 @@ static const void *add_list_component(msi_clean_engine *e, const msi_clean_loop 
     return value;
 }
 
-/* Return 1 if the PSF's channels are to be put side by side: as many pixels were read from its planes as it has. */
+/* Return 1 if the channels of the PSF must now be interleaved. That pays off after loops have read more pixels from the
+ * planes of the PSF than the PSF has. */
 static int is_worth_interleaving(const msi_clean_engine *e)
 {
     return e->interleaved && e->psf_id && !e->is_interleaved && e->n_gathered > e->n_pixel;
 }
 
-/* Put the channels of a row of the PSF side by side. */
+/* Interleave the channels of row y of the PSF. */
 static void interleave_row(const msi_clean_engine *e, const void *psf, int64_t y)
 {
     const int64_t n_channel = e->s.join.n_channel;
@@ -492,7 +494,7 @@ static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi
 #pragma omp barrier
 #pragma omp single
             {
-                const msi_clean_best best = best_of_threads(e->of_thread, (int)n);
+                const msi_clean_best best = best_of(e->of_thread, (int)n);
                 over = loop_ends(e, loop, &best, &done->end) || done->n_iteration == loop->n_iteration;
                 set_peak(done, &best, e->n_list ? e->list[best.at] : 0);
                 e->n_gathered += e->n_list;
@@ -507,16 +509,16 @@ static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi
     return MSI_OK;
 }
 
-/* An exact loop's images, and the square that the last component affects. */
+/* The state of an exact loop: its images, its last component, and the rectangle that this component affects. */
 typedef struct exact_loop {
     msi_clean_engine *e;
     const msi_clean_loop *loop;
-    const void *component, *psf; /* subtracted last; NULL: nothing is subtracted yet */
+    const void *component, *psf; /* the last component [n_plane] and its PSF; NULL before the first component */
     int64_t psf_x, psf_y;        /* the PSF's pixel that falls on (0, 0) */
-    int64_t x0, x1, y0, y1;
+    int64_t x0, x1, y0, y1;      /* the rectangle [x0, x1) x [y0, y1) */
 } exact_loop;
 
-/* Subtract from a row, and find the best of the affected pieces again. */
+/* Subtract the last component from row y, and search the affected pieces of the row again. */
 static void update_row(const exact_loop *x, int64_t y)
 {
     msi_clean_engine *e = x->e;
@@ -542,10 +544,10 @@ static void update_row(const exact_loop *x, int64_t y)
                                                              best);
         best->at += k * MSI_CLEAN_TILE;
     }
-    e->row[y] = best_of_threads(e->piece + y * e->n_piece, (int)e->n_piece);
+    e->row[y] = best_of(e->piece + y * e->n_piece, (int)e->n_piece);
 }
 
-/* Record a component at pixel (px, py), add it to the model, and compute the square that it affects. */
+/* Record a component at pixel (px, py), add it to the model, and compute the rectangle that it affects. */
 static void add_exact_component(exact_loop *x, int64_t px, int64_t py, int64_t iteration)
 {
     msi_clean_engine *e = x->e;
@@ -604,7 +606,7 @@ static int engine_threshold(msi_clean_engine *e, const void *image, double value
     return MSI_OK;
 }
 
-/* Find the *n neighbours of pixel i along edges. */
+/* Find the neighbours that share an edge with pixel i. Returns: their number; at [4]  their indices */
 static int find_neighbours(const msi_clean_engine *e, int64_t i, int64_t at[4])
 {
     const int64_t nx = e->s.nx, x = i % nx;
@@ -616,7 +618,8 @@ static int find_neighbours(const msi_clean_engine *e, int64_t i, int64_t at[4])
     return n;
 }
 
-/* Collect a region in `queue`, pixel by pixel; its pixels are set to 2 until it is known whether they stay. */
+/* Collect the region of pixel `first`: connected pixels of the mask. Their mask value becomes 2, so that they are not
+ * visited again. Returned: queue  the pixels. Returns: their number */
 static int64_t collect_region(const msi_clean_engine *e, int64_t first, uint8_t *mask, uint32_t *queue)
 {
     int64_t head = 0, tail = 0, near[4];
@@ -648,7 +651,7 @@ static int engine_prune(msi_clean_engine *e, int64_t least, uint8_t *mask)
     return MSI_OK;
 }
 
-/* Grow from one mask to another by one pixel. Returns: 1 if a pixel was added. */
+/* Grow mask `from` by one pixel, but only to pixels of `within`. Returned: to. Returns: 1 if a pixel was added */
 static int grow_once(const msi_clean_engine *e, const uint8_t *within, const uint8_t *from, uint8_t *to)
 {
     int grew = 0;

@@ -35,9 +35,9 @@ static double select_rank(double *v, int64_t n, int64_t k)
     return v[k];
 }
 
-/* Values are counted by their first 16 bits, which are sign, exponent and four binary digits; those with the same bits
- * as the median, some percent of an image of noise, are sorted. */
-enum { N_COUNT = 1 << 16, COUNT_SHIFT = 48, LEAST_PART = 1 << 16 };
+/* A value belongs to the bin of its first 16 bits: sign, exponent and four binary digits. The values in each bin are
+ * counted, and only those in the bin of the median are sorted. In an image of noise these are some percent. */
+enum { N_BIN = 1 << 16, BIN_SHIFT = 48, LEAST_PART = 1 << 16 };
 
 /* The values to rank: the finite pixels of an image, or their distances from `middle`. */
 typedef struct ranked {
@@ -48,7 +48,7 @@ typedef struct ranked {
     double middle;
 } ranked;
 
-/* Return 1 if pixel i is finite, with its value. */
+/* Find the value of pixel i. Returns: 1 if the pixel is finite, else 0 */
 static int ranked_value(const ranked *r, int64_t i, double *value)
 {
     const double v = msi_image_value(r->image, r->e->s.precision, i);
@@ -56,37 +56,38 @@ static int ranked_value(const ranked *r, int64_t i, double *value)
     return isfinite(v);
 }
 
-/* Return the first 16 bits of an integer that sorts as the value does: all bits of negative values are inverted, and
- * the sign bit of others. */
-static int64_t count_of(double value)
+/* Return the bin of a value. Bins have the order of the values: for that, all bits of a negative value are inverted,
+ * and only the sign bit of others. */
+static int64_t bin_of(double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    return (int64_t)((bits >> 63 ? ~bits : bits | (uint64_t)1 << 63) >> COUNT_SHIFT);
+    return (int64_t)((bits >> 63 ? ~bits : bits | (uint64_t)1 << 63) >> BIN_SHIFT);
 }
 
-/* Count the values of each part of the image in count [n_part][N_COUNT], and all of them in count [n_part]. */
+/* Count the values in each bin. Returned: count [n_part + 1][N_BIN]  for each part of the image, and then
+ * for the whole image. Returns: the number of values */
 static int64_t count_values(const ranked *r, int64_t *count)
 {
     const int n_part = r->n_part;
-    int64_t *sum = count + (int64_t)n_part * N_COUNT, all = 0;
+    int64_t *sum = count + (int64_t)n_part * N_BIN, all = 0;
 #pragma omp parallel for num_threads(n_part)
     for (int t = 0; t < n_part; t++) {
-        int64_t *mine = count + (int64_t)t * N_COUNT;
-        memset(mine, 0, N_COUNT * sizeof *mine);
+        int64_t *mine = count + (int64_t)t * N_BIN;
+        memset(mine, 0, N_BIN * sizeof *mine);
         for (int64_t i = r->e->n_pixel * t / n_part; i < r->e->n_pixel * (t + 1) / n_part; i++) {
             double v;
-            if (ranked_value(r, i, &v)) mine[count_of(v)]++;
+            if (ranked_value(r, i, &v)) mine[bin_of(v)]++;
         }
     }
-    memset(sum, 0, N_COUNT * sizeof *sum);
+    memset(sum, 0, N_BIN * sizeof *sum);
     for (int t = 0; t < n_part; t++)
-        for (int b = 0; b < N_COUNT; b++) sum[b] += count[(int64_t)t * N_COUNT + b];
-    for (int b = 0; b < N_COUNT; b++) all += sum[b];
+        for (int b = 0; b < N_BIN; b++) sum[b] += count[(int64_t)t * N_BIN + b];
+    for (int b = 0; b < N_BIN; b++) all += sum[b];
     return all;
 }
 
-/* Collect the values with counters `first` and `last` in v; there are none in between. */
+/* Collect the values in bins `first` and `last` into v. The bins between them must be empty. */
 static void collect(const ranked *r, const int64_t *count, int64_t first, int64_t last, double *v)
 {
     const int n_part = r->n_part;
@@ -94,22 +95,22 @@ static void collect(const ranked *r, const int64_t *count, int64_t first, int64_
     for (int t = 0; t < n_part; t++) {
         int64_t to = 0;
         for (int before = 0; before < t; before++) {
-            const int64_t *of = count + (int64_t)before * N_COUNT;
+            const int64_t *of = count + (int64_t)before * N_BIN;
             to += of[first] + (first < last ? of[last] : 0);
         }
         for (int64_t i = r->e->n_pixel * t / n_part; i < r->e->n_pixel * (t + 1) / n_part; i++) {
             double value;
             if (!ranked_value(r, i, &value)) continue;
-            const int64_t b = count_of(value);
+            const int64_t b = bin_of(value);
             if (b >= first && b <= last) v[to++] = value;
         }
     }
 }
 
-/* Find the value of rank k or, if `even`, the mean of it and the one before. */
+/* Find the value of rank k. If `even`, find the mean of the values of ranks k - 1 and k. */
 static int middle_value(const ranked *r, const int64_t *count, int64_t k, int even, double *value)
 {
-    const int64_t *sum = count + (int64_t)r->n_part * N_COUNT;
+    const int64_t *sum = count + (int64_t)r->n_part * N_BIN;
     int64_t before = 0, last = 0;
     double *v;
     while (before + sum[last] <= k) before += sum[last++];
@@ -133,7 +134,7 @@ static int middle_value(const ranked *r, const int64_t *count, int64_t k, int ev
     return MSI_OK;
 }
 
-/* Find the median; of an even number of values, the mean of the two middle ones. */
+/* Find the median. If *n, the number of values, is even, it is the mean of the two middle ones. */
 static int median_of(const ranked *r, int64_t *count, double *median, int64_t *n)
 {
     *n = count_values(r, count);
@@ -147,12 +148,12 @@ static int parts_of(int64_t n_pixel, int n_thread)
     return worth < n_thread ? (int)worth : n_thread;
 }
 
-/* All pixels may have nearly the same value. */
+/* The values of one bin are copied (middle_value). All pixels may be in one bin. */
 int64_t msi_clean_noise_bytes_cpu(const msi_clean_setup *s)
 {
     const int n_thread = s->n_thread > 0 ? s->n_thread : omp_get_max_threads();
     const int64_t n_pixel = s->nx * s->ny;
-    return ((parts_of(n_pixel, n_thread) + 1) * (int64_t)N_COUNT + n_pixel) * 8;
+    return ((parts_of(n_pixel, n_thread) + 1) * (int64_t)N_BIN + n_pixel) * 8;
 }
 
 int msi_clean_deviation_cpu(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n)
@@ -161,7 +162,7 @@ int msi_clean_deviation_cpu(msi_clean_engine *e, const void *image, double *medi
     int64_t *count;
     *n = 0;
     *median = *deviation = 0;
-    MSI_TRY(msi_alloc(&count, (r.n_part + 1) * (int64_t)N_COUNT, sizeof *count, "the noise"));
+    MSI_TRY(msi_alloc(&count, (r.n_part + 1) * (int64_t)N_BIN, sizeof *count, "the noise"));
     int rc = median_of(&r, count, median, n);
     r.distances = 1;
     r.middle = *median;
@@ -186,7 +187,7 @@ typedef struct image_line {
     int64_t first, n, step;
 } image_line;
 
-/* Sum the pixels up to `half` from each pixel of a line, by a running total in double precision over the whole line. */
+/* For each pixel of a line, sum the pixels at most `half` away, by a running total in double precision. */
 static void sum_line(const msi_clean_engine *e, image_line l, int64_t half, const void *from, void *to)
 {
     double sum = 0;
@@ -198,7 +199,7 @@ static void sum_line(const msi_clean_engine *e, image_line l, int64_t half, cons
     }
 }
 
-/* Find the least of the finite pixels up to `half` from each pixel of a line, by comparing all of them. */
+/* For each pixel of a line, find the least finite pixel at most `half` away. */
 static void least_of_line(const msi_clean_engine *e, image_line l, int64_t half, const void *from, void *to)
 {
     for (int64_t i = 0; i < l.n; i++) {
@@ -223,7 +224,8 @@ int msi_clean_box_cpu(msi_clean_engine *e, int64_t width, int least, void *image
     return MSI_OK;
 }
 
-/* Weigh rows of an image into work, as copies with zeros beyond their ends. Given: copy  a row for each thread */
+/* Compute weighted sums along the rows of an image. Each row is first copied between `half` zeros, so that the sums
+ * need no tests at its ends. Given: copy  a zeroed row of nx + 2 half pixels for each thread. Returned: work */
 static void weigh_rows(const msi_clean_engine *e, const void *weight, int64_t half, const char *image, char *copy,
                        char *work)
 {
@@ -237,7 +239,8 @@ static void weigh_rows(const msi_clean_engine *e, const void *weight, int64_t ha
     }
 }
 
-/* Weigh columns of an image into out; pixels of a row are neighbours in memory. */
+/* Compute weighted sums along the columns of an image. A whole row of sums is computed at once, because the pixels of a
+ * row are contiguous. Returned: out */
 static void weigh_columns(const msi_clean_engine *e, const void *weight, int64_t half, const char *image, char *out)
 {
     const int64_t nx = e->s.nx, ny = e->s.ny, bytes = msi_clean_real_bytes(e);

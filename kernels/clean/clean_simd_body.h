@@ -3,9 +3,11 @@
  * defined. */
 
 /*
- * Compute the joined quantities of n pixels, as msi_clean_quantity does for one: the inner loops are over pixels, so
- * that they are vectorised, and each pixel's sums keep their order.
- * Given: r  values in the first plane, stride to the next plane's
+ * Compute the joined quantities of n pixels. The inner loops are over pixels, so that they are vectorised. The sums of
+ * a pixel have the same order as in msi_clean_quantity.
+ * Given:    share  [rows][n_channel] weights
+ *           r      values of the pixels in the first plane; those in the next plane are `stride` elements later
+ * Returned: q      [n]
  */
 ALWAYS_INLINE void NAME(join_pixels)(const msi_clean_join *j, const REAL *share, const REAL *r, int64_t stride, int n,
                                      REAL *restrict q)
@@ -34,11 +36,11 @@ ALWAYS_INLINE void NAME(join_pixels)(const msi_clean_join *j, const REAL *share,
 }
 
 /*
- * Replace *best by the best of n pixels if that is better.
- * Given: q       their quantities
- *        factor  of local noise, NULL without
- *        allow   NULL: all may be found
- *        at      of the first
+ * Replace *best by the best of n pixels, at most MSI_CLEAN_PIECE, if that is better.
+ * Given: q       [n] quantities
+ *        factor  [n] multiplies the quantities (local noise); NULL: 1
+ *        allow   [n] 0: the pixel is not searched; NULL: all are searched
+ *        at      position of the first pixel
  */
 ALWAYS_INLINE void NAME(find_best)(const REAL *q, const REAL *factor, const uint8_t *allow, int no_negative, int n,
                                    int64_t at, msi_clean_best *best)
@@ -60,8 +62,8 @@ ALWAYS_INLINE void NAME(find_best)(const REAL *q, const REAL *factor, const uint
         }
 }
 
-/* Find where the PSF of a component at s->place has its values for n pixels of the list: elements counted from the PSF's
- * middle, so that 32 bits suffice for the largest image. Beyond the PSF's edges inside is 0. */
+/* Find the PSF's pixels for n pixels of the list and a component at s->place. Returned: at [n]  offset from the middle
+ * pixel of the PSF, so that 32 bits suffice for the largest image; inside [n]  0 beyond the edges of the PSF, else 1 */
 ALWAYS_INLINE void NAME(find_psf)(const msi_clean_list_step *s, const uint32_t *list, int n, int32_t *restrict at,
                                   int32_t *restrict inside)
 {
@@ -74,7 +76,7 @@ ALWAYS_INLINE void NAME(find_psf)(const msi_clean_list_step *s, const uint32_t *
     }
 }
 
-/* Subtract a component's planes k to end - 1, of one channel, from n pixels of the list; p: the PSF's values there. */
+/* Subtract a component from n pixels of the list, in all planes of channel c. Given: p [n]  PSF at these pixels */
 ALWAYS_INLINE void NAME(subtract_channel)(const msi_clean_list_step *s, int c, const REAL *p, int n, REAL *residual)
 {
     const int n_pol = s->join->n_pol;
@@ -85,8 +87,8 @@ ALWAYS_INLINE void NAME(subtract_channel)(const msi_clean_list_step *s, int c, c
     }
 }
 
-/* Subtract a component from n pixels of the list. Where the PSF's channels are side by side, a pixel's values for
- * MSI_CLEAN_SIDE channels are in one or two lines of the cache. */
+/* Subtract a component from n pixels of the list. If the PSF is interleaved, its values for MSI_CLEAN_SIDE channels at
+ * a pixel are in one or two cache lines. */
 ALWAYS_INLINE void NAME(subtract_piece)(const msi_clean_list_step *s, const uint32_t *list, int n, REAL *residual)
 {
     const int n_channel = s->join->n_channel;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Density weights of samples on a GPU. A block of threads takes a part of a segment's rows.
+ * Density weights of samples on a GPU. Each block of threads handles one of the PARTS parts of a segment's rows.
  *
- * Sums of cells are added by atomic operations, after a thread has joined consecutive samples of a cell. Totals are
- * summed block by block, so that they do not depend on the order of blocks.
+ * A thread first adds consecutive samples of the same cell, and then adds their sum to the cell atomically. Each block
+ * stores its totals, and the host adds them in a fixed order, so that they do not depend on the order of blocks.
+ *
+ * Samples that plane 0 lacks, and another plane has, are summed separately; such sums are called `rest`.
  */
 #include "kernels/store/density_gpu.h"
 
@@ -18,9 +20,9 @@
 
 namespace {
 
-/* Parts of a segment, threads of a block, and consecutive samples that a thread joins. */
+/* Parts of a segment, threads of a block, and consecutive samples that a thread reads in k_add_cells. */
 constexpr int PARTS = 8, THREADS = 256, RUN = 8;
-/* Blocks that sum squares. */
+/* Blocks of k_square. */
 constexpr int SQUARE_BLOCKS = 1024;
 
 /* A segment on the device. */
@@ -33,9 +35,9 @@ struct segment_view {
 
 /* Totals of a block's samples. */
 struct block_total {
-    double sum, rest;
-    double largest;
-    int64_t count;
+    double sum, rest; /* weights; rest: of samples that plane 0 lacks */
+    double largest;   /* weight */
+    int64_t count;    /* samples of positive weight */
 };
 
 /* The samples [first, end) of a block's part of a segment: whole rows. */
@@ -65,7 +67,8 @@ __device__ void store_total(block_total mine, block_total *out)
     if (threadIdx.x == 0) *out = all[0];
 }
 
-/* Return the weight of sample i in the first plane that has it, and whether that is not plane 0; 0 if there is none. */
+/* Return the weight of sample i in the first plane where it is positive; 0 if there is no such plane.
+ * Returned: *is_rest  true if that plane is not plane 0, or if there is none */
 __device__ float weight_at(const segment_view &s, int n_plane, uint32_t i, bool *is_rest)
 {
     *is_rest = false;
@@ -79,6 +82,7 @@ __device__ float weight_at(const segment_view &s, int n_plane, uint32_t i, bool 
     return 0;
 }
 
+/* Add the weights of samples, divided by the store's scale, to their cells and to the totals. */
 __global__ void __launch_bounds__(THREADS)
     k_add_cells(const segment_view *segment, msi_density_cells cells, int n_plane, double unscale, double *sum,
                 double *rest, block_total *total)
@@ -110,7 +114,7 @@ __global__ void __launch_bounds__(THREADS)
     store_total(mine, total + blockIdx.x);
 }
 
-/* Multiply the weights of plane blockIdx.y by their factors, unless they are kept, and sum them. */
+/* Multiply the weights of plane blockIdx.y by their factors, unless is_kept, and compute their totals. */
 __global__ void __launch_bounds__(THREADS)
     k_weigh(const segment_view *segment, msi_weight_factors factors, bool is_kept, block_total *total)
 {
@@ -134,6 +138,7 @@ __global__ void __launch_bounds__(THREADS)
     store_total(mine, total + (int64_t)blockIdx.y * gridDim.x + blockIdx.x);
 }
 
+/* Sum the squares of n numbers. */
 __global__ void __launch_bounds__(THREADS) k_square(const double *sum, int64_t n, block_total *total)
 {
     block_total mine = {0, 0, 0, 0};
@@ -164,7 +169,7 @@ class view_list {
         return as<block_total>(d_total);
     }
 
-    /* begin - copy the list to the device, with space for n totals of each block. */
+    /* begin - copy the list to the device, and allocate n totals for each block. */
     int begin(int n)
     {
         std::vector<segment_view> view;
@@ -190,7 +195,7 @@ class view_list {
         return on.wait();
     }
 
-    /* fetch - get the totals of n times all blocks, added up. Returned: all [n] */
+    /* fetch - copy n totals of each block to the host, and add those of all blocks. Returned: all [n] */
     int fetch(int n, block_total *all) const
     {
         std::vector<block_total> total;
@@ -215,7 +220,7 @@ class view_list {
     const msi_vis_store *store;
     buffer d_view, d_freq, d_total;
 
-    /* Return the place on the device of a setup's frequencies. */
+    /* Return the device address of a setup's frequencies. */
     const double *device_freq(const double *freq_hz) const
     {
         int64_t at = 0;
@@ -230,19 +235,20 @@ class view_list {
 struct msi_density_gpu {
     int device;
     int64_t n_cell;
-    buffer sum, rest; /* [n_cell]; rest empty: there is one plane */
+    buffer sum, rest; /* [n_cell]; rest is empty unless has_rest */
     bool has_rest = false;
 };
 
 namespace {
 
+/* Allocate and clear the sums of n_cell cells. */
 int begin_sums(buffer &sums, int64_t n_cell, const plan_stream &on)
 {
     MSI_TRY(sums.fit(n_cell * (int64_t)sizeof(double), "density weights"));
     return on.clear(as<double>(sums), n_cell);
 }
 
-/* Make empty sums, or those of samples that plane 0 lacks, unless they are there. */
+/* Allocate and clear the sums that do not exist yet. `rest` is needed only for stores of several planes. */
 int make_sums(msi_density_gpu **d, const msi_density_cells *cells, const msi_vis_store *store, const plan_stream &on)
 {
     if (!*d) {
@@ -260,10 +266,12 @@ int make_sums(msi_density_gpu **d, const msi_density_cells *cells, const msi_vis
     return MSI_OK;
 }
 
-/* Return an array in the device's memory: one that is there, or a copy of the host's; NULL without either. */
-int reach(const plan_stream &on, const buffer *there, const double *host, int64_t n, buffer &copy, const double **out)
+/* Get the device address of an array of n numbers. Given: present  the array on the device; NULL or empty: host
+ * is copied to `copy`. Returned: *out  NULL if there is neither */
+int get_on_device(const plan_stream &on, const buffer *present, const double *host, int64_t n, buffer &copy,
+                  const double **out)
 {
-    *out = there ? as<double>(*there) : nullptr;
+    *out = present ? as<double>(*present) : nullptr;
     if (*out || !host) return MSI_OK;
     staged_copy staging(on);
     MSI_TRY(copy.fit(n * (int64_t)sizeof(double), "density weights"));
@@ -343,9 +351,9 @@ int msi_density_gpu_weigh(msi_vis_store *store, const msi_density_gpu *d, const 
     if (factors) {
         f = *factors;
         const int64_t n_cell = f.cells.grid.nv / 2 * f.cells.grid.nu;
-        MSI_TRY(reach(list.on, d ? &d->sum : nullptr, f.sum, n_cell, sum, &f.sum));
-        MSI_TRY(reach(list.on, d ? &d->rest : nullptr, f.rest, n_cell, rest, &f.rest));
-        MSI_TRY(reach(list.on, nullptr, f.limited, n_cell, limited, &f.limited));
+        MSI_TRY(get_on_device(list.on, d ? &d->sum : nullptr, f.sum, n_cell, sum, &f.sum));
+        MSI_TRY(get_on_device(list.on, d ? &d->rest : nullptr, f.rest, n_cell, rest, &f.rest));
+        MSI_TRY(get_on_device(list.on, nullptr, f.limited, n_cell, limited, &f.limited));
     }
     k_weigh<<<dim3((unsigned)list.n_block(), (unsigned)store->n_plane), THREADS, 0, list.on.get()>>>(
         list.views(), f, !factors, list.totals());

@@ -21,8 +21,8 @@
 
 enum { SHARE_SAMPLES = 8192 }; /* samples in the rows that a thread takes at a time */
 
-/* A range with its least and highest frequency, and limits of u and v within which a row lies in the uv plane at all of
- * its frequencies. */
+/* A range of channels of a block. Below, "the uv plane" means the u and v that the image can hold (u_limit_lambda,
+ * v_limit_lambda). A row with |u| <= safe_u_m and |v| <= safe_v_m lies in it at all frequencies of the range. */
 typedef struct span {
     msi_block_part in;
     double least_hz, most_hz;
@@ -33,14 +33,14 @@ typedef struct span {
 typedef struct share {
     int range;
     int64_t row, n_row, n_kept;
-    int64_t *kept; /* [n_row] their numbers in the block */
+    int64_t *kept; /* [n_row] indices of the kept rows in the block */
     msi_vis_tally tally;
 } share;
 
 /* Consecutive rows of a segment, from `at` on, and the rows of a block to be copied there. */
 typedef struct piece {
     span range;
-    const int64_t *row; /* [n_row] numbers in the block */
+    const int64_t *row; /* [n_row] indices in the block */
     int64_t segment, at, n_row;
     double sum_weight[MSI_STORE_MAX_PLANES];
 } piece;
@@ -87,7 +87,7 @@ void msi_vis_intake_free(struct msi_vis_intake *intake)
 
 /* ---- Adding blocks: selecting rows ------------------------------------------------------------------------------ */
 
-/* Find the highest frequency at which a row of a block lies in the uv plane that the image can hold. */
+/* Return the highest frequency, in Hz, at which a row lies in the uv plane. */
 static double limit_hz(const msi_vis_store *s, const double *uvw_m)
 {
     double u = fabs(uvw_m[0]) / MSI_SPEED_OF_LIGHT, v = fabs(uvw_m[1]) / MSI_SPEED_OF_LIGHT;
@@ -108,6 +108,7 @@ static inline double baseline2(const double *uvw_m, double freq_hz)
     return (uvw_m[0] * uvw_m[0] + uvw_m[1] * uvw_m[1] + uvw_m[2] * uvw_m[2]) * f * f;
 }
 
+/* Return 1 if a sample has a positive weight in any plane. */
 static int sample_used(const msi_block_part *in, int64_t row, int32_t chan)
 {
     const msi_vis_block *b = in->block;
@@ -116,7 +117,8 @@ static int sample_used(const msi_block_part *in, int64_t row, int32_t chan)
     return 0;
 }
 
-/* Return the larger, or the smaller, of two numbers in one instruction; fmax and fmin need several because of NaN. */
+/* Return the larger of two numbers; below, the smaller. They need one instruction; fmax and fmin need several, because
+ * of NaN. */
 static inline double larger(double a, double b)
 {
     return b > a ? b : a;
@@ -127,7 +129,7 @@ static inline double smaller(double a, double b)
     return b < a ? b : a;
 }
 
-/* Count a row's samples; a row without samples need not be stored. */
+/* Count the samples of a row, one by one. Returns: the number of samples to store */
 static int64_t tally_row(const msi_vis_store *s, const msi_block_part *in, int64_t row, msi_vis_tally *t)
 {
     const double *uvw = in->block->uvw_m + 3 * row, *freq_hz = in->block->freq_hz + in->first;
@@ -171,6 +173,7 @@ static inline int count_row(const msi_vis_store *s, const span *range, int64_t r
     return 1;
 }
 
+/* Select the rows of a share that have samples, and count them. */
 static void select_rows(const msi_vis_store *s, share *h)
 {
     const span *range = &s->intake->range[h->range];
@@ -228,7 +231,7 @@ static int list_shares(msi_vis_store *s, const msi_vis_block *block, int n_block
 
 /* ---- Adding blocks: placing rows -------------------------------------------------------------------------------- */
 
-/* Divide the rows of the last piece among threads; the array is large enough. */
+/* Divide the rows of the last piece into copies for threads. The caller has made the array of copies large enough. */
 static void share_out(struct msi_vis_intake *t, int64_t step)
 {
     const piece *p = &t->piece[t->n_piece - 1];
@@ -345,8 +348,8 @@ static void copy_stretch(const msi_vis_store *s, const span *range, int64_t row,
         if (!lies_inside(s, range, b->uvw_m + 3 * (row + i))) drop_beyond(s, g, at + i);
 }
 
-/* Update the largest values by samples; those of weight 0 are ignored. It is compiled for two instruction sets, with the
- * same results. */
+/* Raise the largest values of *e to those of n samples. Samples of weight 0 are ignored. The function is compiled for
+ * two instruction sets, with the same results. */
 static inline __attribute__((always_inline)) void extend_any(const float *w, const msi_c32 *vis, int64_t n,
                                                              msi_vis_extent *e)
 {
@@ -393,7 +396,7 @@ static void extend_double(const float *w, const msi_c64 *vis, int64_t n, msi_vis
     }
 }
 
-/* Update the largest values by rows [row, row + n_row) that were just stored. */
+/* Raise the largest values of *e to those of the stored rows [row, row + n_row). */
 static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, int64_t n_row, msi_vis_extent *e)
 {
     for (int p = 0; p < s->n_plane; p++) {
@@ -464,7 +467,7 @@ static void copy_all(msi_vis_store *s)
         for (int p = 0; p < s->n_plane; p++) s->sum_weight[p] += t->piece[i].sum_weight[p];
 }
 
-/* Begin to copy full buffers to the GPU. Without memory there, samples stay in the host's. */
+/* Begin to copy full buffers to the GPU. If that fails, move all samples to host memory. */
 static int send_to_gpu(msi_vis_store *s)
 {
 #ifdef MSI_HAVE_CUDA
@@ -487,7 +490,7 @@ int msi_vis_store_add_all(msi_vis_store *s, const msi_vis_block *block, int n_bl
     MSI_TRY(list_shares(s, block, n_block));
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < s->intake->n_share; i++) select_rows(s, &s->intake->share[i]);
-    /* Rows that have a place are copied even if memory ran out for others. */
+    /* Rows that have a place are copied even if there was not enough memory for others. */
     const int status = place_all(s);
     copy_all(s);
     return status ? status : send_to_gpu(s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The taper correction, by which an image is divided by the windows' transforms, for all backends; and the w-screens
- * and the correction of columns of an image on the CPU. */
+/* The taper correction divides an image by the transforms of the gridding windows. Its tables serve all backends. On
+ * the CPU, columns of an image are multiplied by w-screens and corrected by the functions at the end. */
 #ifndef MSI_SCREEN_TAPER_H
 #define MSI_SCREEN_TAPER_H
 
@@ -17,7 +17,8 @@ extern "C" {
 
 enum { MSI_TAPER_TERMS = 32 };
 
-/* A pixel's correction is a product of factors along x and y, and along w of a Chebyshev series. */
+/* The correction of a pixel is a product of three factors. Those along x and y are tabulated; the one along w is
+ * computed from a Chebyshev series. */
 typedef struct msi_taper {
     double *along_x; /* [nx] 1 / transform, times the sign that centres the FFT */
     double *along_y; /* [ny] */

@@ -102,8 +102,8 @@ static int is_short_of_cycles(const msi_clean_group *g, const msi_clean_options 
     return g->at_threshold && g->n_major < o->nmiter && 2 * g->n_major >= o->nmiter && !is_mask_forced(g, o);
 }
 
-/* Return by what factor the final peak may exceed the threshold. If iterations ran out, a peak above the threshold has
- * not reached it, and the reason to stop is the iterations. A forced round cleans whatever exceeds it. */
+/* Return the factor by which the final peak may exceed the threshold. After -niter iterations only rounding is allowed,
+ * so that a higher peak stops with the reason "iterations". A forced round cleans every peak above the threshold. */
 static double nearness(const msi_clean_group *g, const msi_clean_options *o)
 {
     if (!g->n_major || is_mask_forced(g, o)) return 1;
@@ -226,8 +226,8 @@ static const char *peak_word(const msi_clean_group *g)
     return n_scale > 1 ? "scale-biased peak" : "peak";
 }
 
-/* Log three lines for each group that made a cycle, since fewer would be wider than a terminal. Given: label  begins them,
- * such as "channel 3" */
+/* Log each group that made a cycle, in three lines that fit a terminal. Given: label  the start of the first line, such
+ * as "channel 3" */
 static void report_cycle(const char *label, msi_clean_field *f, double minor_s, double major_s)
 {
     char name[TEXT], peak[TEXT], least[TEXT], noise[TEXT], flux[TEXT];
@@ -337,7 +337,7 @@ static double final_threshold(const cycles *k, const msi_clean_group *g)
 }
 
 /*
- * Return by what fraction of the peak a cycle may clean.
+ * Return the fraction of the peak that a cycle may remove.
  *
  * A PSF as large as the image reaches half an image from a component. Farther out the sidelobes of the component remain
  * until the next major cycle. The bias of wide scales can raise them above the rest of the component; cleaned as
@@ -361,7 +361,7 @@ static msi_clean_limits limits_of(const cycles *k, const msi_clean_group *g)
                               .local_rms = is_local(k, g)};
 }
 
-/* Find the peak that the next minor iteration would take, by a call with no iterations. */
+/* Find the peak at which the next minor iteration would place a component, by a call with no iterations. */
 static int find_peak(const cycles *k, msi_clean_group *g, double *peak)
 {
     msi_clean_limits none = limits_of(k, g);
@@ -403,7 +403,8 @@ static int update_mask(msi_clean_group *g)
     return rc;
 }
 
-/* Measure and judge a group whose residual is exact. Returned: *peak of it; *back  1: the last cycle must be undone */
+/* Measure and judge a group whose residual is exact. The measurement is repeated if the group enters its mask.
+ * Returned: *peak  of the residual; *back  1: the last cycle must be undone */
 static int measure_group(const cycles *k, msi_clean_group *g, double *peak, int *back)
 {
     if (g->auto_mask) MSI_TRY(update_mask(g));
@@ -454,7 +455,8 @@ static int undo_cycle(const cycles *k, msi_clean_group *g)
     return msi_planes_copy(g->model, 0, g->before, 0, n_planes(g));
 }
 
-/* Returned: *n_open  groups that made the cycle; *n_back  those whose cycle is undone */
+/* Make the minor iterations of all groups. Returned: *n_open  groups that made the cycle; *n_back  those whose cycle is
+ * undone */
 static int clean_all(cycles *k, int *n_open, int *n_back)
 {
     msi_clean_field *f = k->field;
@@ -567,8 +569,9 @@ static int end_without_residual(const cycles *k)
 
 /* ---- Accuracy ---- */
 
-/* Errors of a residual may be PART of the final threshold; without a threshold, of the noise. An accuracy is relative
- * to the image of the whole model, whose peak was the first one. */
+/* Return the accuracy that the residuals need. Their errors may be PART of the final threshold or, without a threshold,
+ * of the noise. The accuracy is relative to the image of the whole model, which has about the peak of the dirty
+ * image. */
 static double accuracy_needed(const cycles *k)
 {
     static const double PART = 0.1;
@@ -583,7 +586,7 @@ static double accuracy_needed(const cycles *k)
 }
 
 /* Make later residuals as accurate as the threshold requires and their precision allows. MARGIN allows for a noise that
- * still falls. If no plan for a better accuracy exists, the present one stays. */
+ * still falls. If a better accuracy cannot be planned, the present one is kept. */
 static int refine_accuracy(const cycles *k)
 {
     static const double MARGIN = 0.5, FINEST_FP32 = 1.5e-6, FINEST_FP64 = 1e-12;

@@ -18,34 +18,36 @@
 #include "src/sky/stokes.h"
 
 /*
- * Spectra of models that depend on the place: of true flux, where images respond to the sky by a primary beam, whose
- * spectrum is not part of the sky's; or of spectral indices that an image gives.
+ * Fitted spectra can depend on the position, for two reasons. With a primary beam, the images show the sky multiplied
+ * by the beam; the spectrum of the beam must not become part of the fitted spectrum of the sky. And an image can give
+ * the spectral index of each pixel.
  */
 
-/* The responses of the images of a field to the sky. */
+/* How the images of a field show the sky at each pixel, and which spectral terms are given there. */
 typedef struct msi_clean_sight {
     /*
-     * respond - NULL: the images show the sky. Else find the responses at a pixel. Threads call it at the same time.
-     * Returned: response  [n_channel][n_pol][n_pol] image by sky, of imaged channels; NaN or 0 where it is not known
+     * respond - compute the responses at a pixel. Threads call it concurrently. NULL: the images show the sky itself.
+     * Returned: response  [n_channel][n_pol][n_pol] of the imaged channels: element [c][to][from] is the response of
+     *                     image `to` to the sky in `from`; NaN or 0: not known
      */
     void (*respond)(const void *user, int64_t pixel, double *response);
     const void *user;
     int n_channel, n_pol;
-    /* [n_forced][n_pixel] the terms of the log-polynomial after the first; where one is not finite, they are fitted.
-     * NULL: they are fitted everywhere. */
+    /* [n_forced][n_pixel] given terms of the log-polynomial, without the first. At pixels where a term is not finite,
+     * all terms are fitted. NULL: all terms are fitted everywhere. */
     const float *forced;
     int n_forced;
     int64_t n_pixel;
 } msi_clean_sight;
 
-/* msi_seen_spectra_work - return the numbers of work memory that msi_seen_spectra_terms needs. */
+/* msi_seen_spectra_work - return the number of doubles in the work array of msi_seen_spectra_terms. */
 int64_t msi_seen_spectra_work(const msi_clean_sight *sight);
 
 /*
- * msi_seen_spectra_terms - find the terms of the true spectrum of a pixel of one polarisation.
- * Given:    value  [n_value] of the images of the cleaned channels
- * Returned: term   [msi_cleaner_n_term]
- *           seen   [n_value] the values of the spectrum in the images; NULL: not wanted
+ * msi_seen_spectra_terms - fit the spectrum of the sky at a pixel in one polarisation.
+ * Given:    value  [n_value] the pixel in the images of the cleaned channels
+ * Returned: term   [msi_cleaner_n_term] terms of the spectrum
+ *           seen   [n_value] the fitted spectrum as the images show it; NULL: not wanted
  *           work   [msi_seen_spectra_work] overwritten; each thread needs its own
  */
 void msi_seen_spectra_terms(const msi_clean_sight *sight, const msi_cleaner *cleaner, int pol, int64_t pixel,
@@ -56,9 +58,9 @@ typedef struct msi_clean_field_spec {
     const msi_clean_options *options; /* options of deconvolution */
     msi_image_geometry geometry;
     double accuracy;      /* accuracy of residuals at the start */
-    int accuracy_follows; /* deep residuals are made with a better accuracy */
+    int accuracy_follows; /* use a better accuracy when the residuals become deep */
     int n_thread;
-    int grid_x, grid_y;         /* cells, each with a separate PSF */
+    int grid_x, grid_y;         /* number of cells along x and y; each has its own PSF */
     msi_clean_samples *samples; /* counted; of n_pol planes */
     int64_t first;              /* the field has the channels [first, first + n_channel) of the samples */
     int n_channel, n_pol;
@@ -68,9 +70,9 @@ typedef struct msi_clean_field_spec {
     /* NULL: none. With Taylor terms the samples have one channel, first. The images of the field are the terms,
      * n_channel of them, and the cleaned channels are the nodes. */
     const msi_clean_taylor *taylor;
-    /* Fitted spectra describe true flux, which the images see like this; NULL: they describe the images. */
+    /* If set, fitted spectra describe the true flux of the sky; NULL: they describe the flux in the images. */
     const msi_clean_sight *sight;
-    int n_parallel; /* channels whose gridders may work at the same time, each on its own device; 0: 1 */
+    int n_parallel; /* channels that may be gridded at the same time, each on its own device; 0 means 1 */
 } msi_clean_field_spec;
 
 enum { MSI_CLEAN_STOP_TEXT = 32 };
@@ -87,19 +89,19 @@ typedef struct msi_clean_group {
     msi_clean_sources *sources;          /* sources of -save-source-list, if the group has Stokes I; NULL: none */
     const char *stop;                    /* why it stopped; NULL: cleaning continues */
     char stop_text[MSI_CLEAN_STOP_TEXT]; /* storage of stop after a checkpoint was loaded */
-    int in_mask;                         /* -auto-mask is reached: components are found only where there are some */
-    int mask_major;                      /* cycles made when it was reached */
-    double mgain;                        /* that of -mgain, halved by each undone cycle */
-    double noise, threshold, peak;       /* Jy/beam, of the last measurement; peak with its sign */
-    double peak_before, noise_before;    /* at the start of the last cycle */
-    double first_peak;                   /* at the start of cleaning */
-    double dirty_peak, dirty_noise; /* peak and noise of the dirty image: a checkpoint recognises its data by these */
-    double best_peak;               /* the lowest of this phase */
-    int at_threshold;               /* minor iterations of the last cycle ended at the threshold, not by -mgain */
-    int n_back, n_idle;             /* undone and idle cycles in a row */
+    int in_mask;                      /* -auto-mask is reached: only pixels are searched where components were found */
+    int mask_major;                   /* n_major when it was reached */
+    double mgain;                     /* that of -mgain, halved by each undone cycle */
+    double noise, threshold, peak;    /* Jy/beam, of the last measurement; peak with its sign */
+    double peak_before, noise_before; /* at the start of the last cycle */
+    double first_peak;                /* at the start of cleaning */
+    double dirty_peak, dirty_noise;   /* peak and noise of the dirty image: a checkpoint recognises its data by these */
+    double best_peak;                 /* the lowest |peak| since the start, or since in_mask was set */
+    int at_threshold;                 /* minor iterations of the last cycle ended at the threshold, not by -mgain */
+    int n_back, n_idle;               /* undone and idle cycles in a row */
     int64_t n_minor;
     int n_major, n_logged; /* cycles made, and cycles logged */
-    int n_recorded;        /* steps of cycles in the history, the start included */
+    int n_recorded;        /* cycles recorded in the history; the start counts as one */
     double flux_jy, flux_before;
     msi_clean_report report; /* report of the minor iterations of the last cycle */
 } msi_clean_group;
@@ -108,8 +110,8 @@ typedef struct msi_clean_field {
     msi_clean_field_spec spec;
     double accuracy;   /* accuracy of the residuals: that of spec, or a better one that a deep residual needed */
     int cannot_refine; /* a better accuracy could not be planned */
-    double edge_level; /* the largest modulus of all PSFs near their edges; 0: unknown */
-    int n_cleaned;     /* channels that are cleaned: n_channel, or -deconvolution-channels means of those */
+    double edge_level; /* the largest absolute value of all PSFs near their edges; 0: unknown */
+    int n_cleaned;     /* channels that are cleaned: n_channel, or fewer means of them (-deconvolution-channels) */
     int by_pol;        /* planes are [n_pol][n_channel], for groups of several channels and one polarisation; otherwise
                       [n_channel][n_pol] */
     msi_planes *residual, *model;                 /* planes of the imaged channels */
@@ -120,7 +122,7 @@ typedef struct msi_clean_field {
     void *first_residual;     /* [planes of residual] pixels after the first cycle; NULL: not stored */
     const double *sum_weight; /* [n_channel][n_pol], borrowed from the samples, or own_.. */
     const int64_t *n_vis;
-    double *own_sum_weight; /* with Taylor terms, which all have the weights of their channel; NULL without */
+    double *own_sum_weight; /* with Taylor terms: the weights of their channel, for each term; NULL without */
     int64_t *own_n_vis;
     int n_group;
     msi_clean_group *group;
@@ -142,8 +144,8 @@ int msi_clean_field_make(msi_clean_field *field, const msi_clean_field_spec *spe
 int msi_clean_field_cleaners(msi_clean_field *field, const msi_planes *psf, double beam_pixel);
 
 /*
- * msi_clean_field_cell_psfs - replace the PSFs of the cells of a grid by those of sources in their middles; nothing is
- * done for a grid of one cell.
+ * msi_clean_field_cell_psfs - replace the PSF of each cell of a grid by that of a source in the middle of the cell. A
+ * grid of one cell keeps its PSF.
  * Returns: as msi_clean_field_cleaners and msi_clean_samples_source_psf
  */
 int msi_clean_field_cell_psfs(msi_clean_field *field);
@@ -186,7 +188,8 @@ msi_planes *msi_clean_field_model(const msi_clean_field *field);
 int msi_clean_field_keep_first(msi_clean_field *field);
 
 /*
- * msi_clean_field_masks - make a mask for each group that follows its residual (-auto-multithresh).
+ * msi_clean_field_masks - make a mask for each group, to be updated from the residual in each cycle
+ * (-auto-multithresh).
  * Given:   beam, sidelobe  of the PSF; the beam is known
  * Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EARGUMENT
  */
@@ -200,7 +203,7 @@ int msi_clean_field_masks(msi_clean_field *field, const msi_beam *beam, double s
  */
 int msi_clean_group_mask(msi_clean_group *group, int64_t n_pixel, uint16_t *buffer, uint8_t *mask);
 
-/* msi_clean_field_plane - return the number of an image among the planes of the field. */
+/* msi_clean_field_plane - return the index of an image in the planes of the field. */
 int msi_clean_field_plane(const msi_clean_field *field, int channel, int pol);
 
 /* msi_clean_field_group - return the group of a polarisation. */
@@ -221,7 +224,7 @@ typedef struct msi_clean_field_bytes {
  * msi_clean_field_estimate - estimate the memory of a field: planes, PSFs, cleaners, and buffers of restoring.
  * Given:   spec      samples is not used
  *          gridder   backend and precision of the work
- *          is_paged  1: msi_memory_page_to has been or will be called; 2: with arrays at work
+ *          is_paged  1: msi_memory_page_to has been or will be called; 2: it pages work arrays too
  * Returns: 0, MSI_EUSAGE, MSI_EARGUMENT (it cannot be cleaned)
  */
 int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder_report *gridder, int is_paged,

@@ -25,11 +25,11 @@ typedef struct time_of_set {
 
 struct msi_facet_gains {
     int n_file, n_set, is_linear, checks_directions;
-    msi_h5parm *file; /* [n_file] */
-    char **path;      /* [n_file] */
-    msi_gain_form form, of_solutions;
-    int varies;             /* gains depend on the frequency itself, not only on the solution of it */
-    int32_t **antenna;      /* [n_set] [tables][antennas] of the solution; -1: none */
+    msi_h5parm *file;                 /* [n_file] */
+    char **path;                      /* [n_file] */
+    msi_gain_form form, of_solutions; /* forms of the gains, and of the solutions and a-terms without the beam */
+    int varies;             /* gains differ between channels with the same solutions, such as those of delays */
+    int32_t **antenna;      /* [n_set] [tables][antennas of the set] index of an antenna in a table; -1: it has none */
     int64_t *n_antenna;     /* [n_set] */
     const msi_pb_array *pb; /* borrowed; NULL: none */
     double update_s;
@@ -37,17 +37,17 @@ struct msi_facet_gains {
     uint8_t **kind;      /* [n_set] [antennas] class of the beam's model */
     double (*lmn)[3];    /* [n_facet] directions of the facets */
     msi_aterms *aterms;  /* NULL: none */
-    msi_aterm_view look; /* view of the facets */
+    msi_aterm_view look; /* the facets' directions in the screens of aterms */
     double (*offset)[2]; /* [n_facet] l and m from the facet's direction to the middle of its box */
     int64_t n_facet;
-    int32_t **direction; /* [n_file] [tables][n_facet] */
+    int32_t **direction; /* [n_file] [tables][n_facet] index of the facet's direction in a table */
     int64_t n_slot, slot_capacity;
     time_of_set *slot;
     int64_t n_bucket; /* a power of two */
     int32_t *bucket;  /* [n_bucket] a slot; -1: free */
 };
 
-/* Return which file has the solutions of a set. */
+/* Return the index of the file with the solutions of a set. One file serves all sets. */
 static int file_number(const msi_facet_gains *g, int set)
 {
     return g->n_file > 1 ? set : 0;
@@ -61,7 +61,8 @@ static const msi_h5parm *file_of(const msi_facet_gains *g, int set)
 
 /* ---- Open ---- */
 
-/* Find the form of the product of all tables of a file. */
+/* Find the form of the product of all tables of a file. Given and returned: *form  becomes larger if needed;
+ * *varies  set to 1 if a table needs it */
 static int find_form(const msi_h5parm *h, const char *path, msi_gain_form *form, int *varies)
 {
     int64_t most = 1, n_value_pol = 0;
@@ -175,7 +176,7 @@ int msi_facet_gains_has_slopes(const msi_facet_gains *g)
 
 /* ---- Directions and antennas ---- */
 
-/* Return the solutions for the direction at the smallest angle. */
+/* Return the index of the table's direction that is nearest to a facet. */
 static int32_t nearest_direction(const msi_solution_table *t, const msi_facet *f)
 {
     int32_t nearest = 0;
@@ -192,7 +193,7 @@ static int32_t nearest_direction(const msi_solution_table *t, const msi_facet *f
     return nearest;
 }
 
-/* Warn if the sets were observed at other times than those of the solutions. */
+/* Warn if the observation exceeds the times of the solutions by more than their mean interval. */
 static void warn_of_range(const msi_solution_table *t, const char *path, const msi_ms_reader *reader)
 {
     const msi_observation *o = msi_ms_reader_observation(reader);
@@ -272,7 +273,7 @@ static int assign_antennas(msi_facet_gains *g, int set, const msi_ms_reader *rea
     return MSI_OK;
 }
 
-/* Find the facets in the screens of a-terms. */
+/* Find the directions of the facets in the screens of a-terms, and the offsets to the middles of their boxes. */
 static int assign_aterms(msi_facet_gains *g, const msi_facets *facets)
 {
     const msi_image_geometry *geometry = &facets->geometry;
@@ -303,7 +304,7 @@ static int assign_aterms(msi_facet_gains *g, const msi_facets *facets)
     return rc;
 }
 
-/* Look at the pointings of the sets, and find the directions of the facets and the kinds of the antennas. */
+/* Prepare the beams: find the view of each pointing, the directions of the facets, and the class of each antenna. */
 static int assign_beam(msi_facet_gains *g, const msi_facets *facets, const msi_ms_reader *reader)
 {
     const double centre[2] = {facets->ra_rad, facets->dec_rad};
@@ -376,7 +377,7 @@ static uint64_t hash_of(const time_of_set *t)
     return msi_hash((uint64_t)t->set * 65536 + (uint64_t)t->view, &t->time_s, sizeof t->time_s);
 }
 
-/* Enlarge the table of slots. */
+/* Double the table of slots, and rebuild the hash table that finds them. */
 static int grow_slots(msi_facet_gains *g)
 {
     const int64_t capacity = g->slot_capacity ? 2 * g->slot_capacity : 1024;
@@ -393,6 +394,7 @@ static int grow_slots(msi_facet_gains *g)
     return MSI_OK;
 }
 
+/* Find the slot of a time, or add one. */
 static int find_slot(msi_facet_gains *g, const time_of_set *t, int64_t *out)
 {
     if (g->n_slot == g->slot_capacity) MSI_TRY(grow_slots(g));
@@ -410,7 +412,7 @@ static int find_slot(msi_facet_gains *g, const time_of_set *t, int64_t *out)
     }
 }
 
-/* Return the number of the pointing of a block; 0 without a beam. */
+/* Return the index of a block's pointing; 0 if there is no beam or no such pointing. */
 static int view_of(const msi_facet_gains *g, const msi_ms_block *block)
 {
     const int64_t at = g->pb ? msi_pb_array_pointing(g->pb, block->set, block->field_id) : 0;
@@ -452,7 +454,7 @@ int64_t msi_facet_gains_n_antenna(const msi_facet_gains *g, int64_t slot)
 
 /* ---- Gains ---- */
 
-/* A place between two solutions of an axis, or at one. */
+/* A position along the time or frequency axis of a table: between solutions `low` and `high`, or at one of them. */
 typedef struct place {
     int64_t low, high;
     double part; /* weight of high */
@@ -475,7 +477,8 @@ static place find_place(const double *value, int64_t n, double at, int is_linear
     return part < 0.5 ? (place){low, low, 0} : (place){high, high, 0};
 }
 
-/* Return the mean of two values, or the one that is there. Angles are taken on the same turn. */
+/* Interpolate between two values. If one is NaN, return the other. An angle b is first brought within pi of a.
+ * Given: part  weight of b */
 static double blend(double a, double b, double part, int is_angle)
 {
     if (part == 0 || isnan(b)) return a;
@@ -484,7 +487,8 @@ static double blend(double a, double b, double part, int is_angle)
     return a + part * (b - a);
 }
 
-/* Return a solution at a time and a frequency. Given: value [n_time][n_freq][n_ant][n_pol] */
+/* Interpolate a solution in time and frequency. Given: value [n_time][n_freq][n_ant][n_pol]; in_cell  index of the
+ * antenna and polarisation in the last two axes */
 static double solution(const msi_solution_table *t, const float *value, const place *time, const place *freq,
                        int64_t in_cell)
 {
@@ -504,6 +508,7 @@ typedef struct factors {
     double amplitude[4], phase[4], angle;
 } factors;
 
+/* Apply one solution to the factors of an element. */
 static void apply_solution(const msi_solution_table *t, int element, double value, double freq_hz, factors *f)
 {
     const double wavelength = MSI_SPEED_OF_LIGHT / freq_hz;
@@ -529,7 +534,7 @@ static void apply_solution(const msi_solution_table *t, int element, double valu
     }
 }
 
-/* Multiply a matrix of four elements by a rotation. */
+/* Multiply a 2 x 2 matrix from the right by a rotation. */
 static void rotate(msi_c64 *j, double angle)
 {
     const double c = cos(angle), s = sin(angle);
@@ -540,7 +545,7 @@ static void rotate(msi_c64 *j, double angle)
     }
 }
 
-/* Make the matrix of factors. Elements that are not finite are 0. */
+/* Compute a Jones matrix from its factors. Elements that are not finite become 0. */
 static void make_matrix(const factors *f, msi_gain_form form, int has_off_diagonal, msi_c64 *j)
 {
     for (int e = 0; e < (int)form; e++) {
@@ -566,7 +571,7 @@ static void apply_table(const msi_facet_gains *g, const msi_solution_table *t, c
     }
 }
 
-/* Make the solutions of a facet in a slot. Returned: jones as msi_facet_gains_make */
+/* Compute the Jones matrices of the solutions for a facet in a slot. Returned: jones  as in msi_facet_gains_make */
 static void make_solutions(const msi_facet_gains *g, int facet, const time_of_set *s, int32_t n_chan,
                            const double *freq_hz, msi_c64 *jones)
 {
@@ -645,7 +650,7 @@ static void apply_beam(const msi_facet_gains *g, int facet, const time_of_set *s
     }
 }
 
-/* Move gains with slopes from the direction of a facet to the middle of its box. */
+/* Convert gains with slopes from the direction of a facet to the middle of its box. Given: n  number of gains */
 static void move_gains(const msi_facet_gains *g, int facet, int64_t n, msi_c64 *jones, double (*slope)[2])
 {
     const int form = (int)g->form;

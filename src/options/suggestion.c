@@ -32,8 +32,8 @@ typedef struct foreign_name {
 #define CHANNELS    "-channel-range selects channels, -channels-out makes several images of the band"
 #define WEIGHTS     "-weight takes natural, uniform, or briggs and the robustness, as in -weight briggs 0.5"
 
-/* Words that users may look for in msimage: parameters of tclean that one option does not replace (the others are rows of
- * tclean_words.c), those of mstransform, and habits of other programs. */
+/* Words that users may try as options of msimage: parameters of tclean that no single option replaces (the others are
+ * rows of tclean_words.c), parameters of mstransform, and options of other programs. */
 static const foreign_name imaging_names[] = {
     {"N", NULL, NITER_NAME},
     {"baseline", "select-antenna", NULL},
@@ -235,7 +235,8 @@ static int option_distance(const char *name, const char *other)
     }
 }
 
-/* Return the i-th name: first those of the option table, then those of WSClean only; "": none; NULL past the last. */
+/* Return the i-th name: first the names of the option table, then those of WSClean's other options. "": skip it; NULL:
+ * past the last. */
 static const char *known_name_at(int i)
 {
     const msi_option *o = msi_option_at(i);

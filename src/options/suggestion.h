@@ -58,8 +58,8 @@ extern const int msi_hint_count;
 int msi_hint_append(int status);
 
 /*
- * msi_hint_append_writer - add to the message of MSI_EINPUT that another process writes, or may have written, into a
- *   set.
+ * msi_hint_append_writer - add to the message of MSI_EINPUT that another process is writing into a set, or may have
+ * written into it during this run.
  * Given:   status  of the function that failed
  *          paths [n]  of the sets of this run
  *          began  the start of this run; NULL if it writes into the sets itself

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Device code shared by degridders with tabulated kernels: kernels, and an iteration over taps. */
+/* Device code shared by degridders with tabulated kernels: access to the kernels, and loops over their taps. */
 #ifndef MSI_KERNELS_POINTS_DEVICE_CUH
 #define MSI_KERNELS_POINTS_DEVICE_CUH
 
@@ -11,28 +11,30 @@ namespace points {
 using namespace complex_cuda;
 using namespace warp_sum;
 
+/* Add x to *to atomically, part by part. */
 template <typename T> __device__ __forceinline__ void atomic_add(cplx<T> *to, cplx<T> x)
 {
     atomicAdd(&to->re, x.re);
     atomicAdd(&to->im, x.im);
 }
 
-/* A view of kernels on the device. */
+/* The kernels of all w-planes, in device memory. */
 template <typename T> struct kernel_view {
     const cplx<T> *table;
-    const int64_t *offset;
-    const int32_t *taps;
-    int32_t oversample;
+    const int64_t *offset; /* [planes] first element of a plane in table */
+    const int32_t *taps;   /* [planes] taps of a kernel along u and v */
+    int32_t oversample;    /* a plane has (oversample + 1)^2 squares */
 };
 
-/* A square of weights; `sign` flips the imaginary parts: degridding conjugates what gridding takes as it stands. */
+/* The taps x taps weights of a sample. `sign` is the bit that flips the sign of imaginary parts (flip), because
+ * degridding uses the conjugate of the gridding kernel. */
 template <typename T> struct square {
     const cplx<T> *first;
     int32_t taps;
     uint32_t sign;
 };
 
-/* Find a kernel's square from the number returned by msi_wproj_points_kernel. */
+/* Find the square of a kernel number, as returned by msi_wproj_points_kernel. */
 template <typename T> __device__ __forceinline__ square<T> find_square(const kernel_view<T> &k, uint32_t kernel)
 {
     uint32_t squares = (uint32_t)((k.oversample + 1) * (k.oversample + 1)), at = kernel & ~CONJUGATE;
@@ -42,13 +44,17 @@ template <typename T> __device__ __forceinline__ square<T> find_square(const ker
 }
 
 /*
- * LANES lanes share a rectangle of taps, row after row, lane l taking taps l, l + LANES, .. Each keeps its place in the
- * image and in the table, in bytes or elements as the caller's strides are, without a division in the loop.
+ * State of one lane's loop over a rectangle of taps. The taps are counted row by row, and lane l of n lanes visits
+ * taps l, l + n, l + 2 n, .. Offsets are updated by additions, without a division in the loop. They have the unit of
+ * the strides passed to start_walk, bytes or elements.
  */
 struct tap_walk {
-    int32_t column, image, table; /* offsets of this lane's tap from the rectangle's first */
-    int32_t width, rest;          /* taps a row; columns that a step moves beyond whole rows */
-    int32_t image_step, image_carry, table_step, table_carry;
+    int32_t column;                   /* column of the present tap */
+    int32_t image, table;             /* offsets of the present tap from the first tap of the rectangle */
+    int32_t width;                    /* taps in a row */
+    int32_t rest;                     /* n modulo width: the columns that a step moves, after whole rows */
+    int32_t image_step, table_step;   /* added to the offsets in each step */
+    int32_t image_carry, table_carry; /* added too if the column passes the end of the row */
 
     __device__ __forceinline__ void advance()
     {
@@ -63,8 +69,8 @@ struct tap_walk {
     }
 };
 
-/* Start an iteration. image_tap and table_tap are the strides from a tap to its neighbour in the row, image_row and
- * table_row from a row to the next. */
+/* Start an iteration. image_tap and table_tap are the strides between neighbouring taps of a row; image_row and
+ * table_row are the strides between rows. */
 __device__ __forceinline__ tap_walk start_walk(int lane, int lanes, int width, int image_tap, int image_row,
                                                int table_tap, int table_row)
 {
