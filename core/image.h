@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Images on the sky, which gridders make and predict from; names of polarisations; beams. */
+/* Images on the sky, names of polarisations, and beams. */
 #ifndef MSI_IMAGE_H
 #define MSI_IMAGE_H
 
@@ -31,7 +31,7 @@ typedef struct msi_image {
  */
 int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision);
 
-/* msi_image_alloc_unset - the same with undefined pixels. */
+/* msi_image_alloc_unset - make an image whose pixels are undefined. */
 int msi_image_alloc_unset(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision);
 
 /* msi_image_free - free the arrays and leave the struct empty; NULL and an empty struct are fine. */
@@ -45,21 +45,21 @@ void msi_image_fill_nan(msi_image *image, int plane);
 
 /*
  * msi_image_add - combine the samples of two images. Pixels are weighted means over samples.
- * Given:              image  of sum's geometry, planes and precision; planes without weight add nothing
- * Given and returned: sum    pixel, sum_weight and n_vis; zero at first
+ * Given:              image  of the same geometry, planes and precision as sum; planes without weight add nothing
+ * Given and returned: sum    pixel, sum_weight and n_vis; all zero before the first image
  */
 void msi_image_add(msi_image *sum, const msi_image *image);
 
 /*
- * msi_image_add_weights, msi_image_add_strip - do the same in parts: first sum_weight and n_vis, then the pixels, strip by
- * strip of n_strip. Threads may add different strips of different images at the same time; the images of a strip are
- * added in the order in which their weights were.
- * Returned: part  [n_plane] for msi_image_add_strip
+ * msi_image_add_weights, msi_image_add_strip - the same in two steps: the first adds sum_weight and n_vis, the
+ * second adds the pixels of strip 0 .. n_strip - 1. Threads may add different strips of different images at the same
+ * time. To each strip, images must be added in the order in which their weights were added.
+ * Returned: part  [n_plane] argument for msi_image_add_strip
  */
 void msi_image_add_weights(msi_image *sum, const msi_image *image, double *part);
 void msi_image_add_strip(msi_image *sum, const msi_image *image, const double *part, int strip, int n_strip);
 
-/* msi_image_pixel_bytes - return the bytes of a pixel. */
+/* msi_image_pixel_bytes - return the size of a pixel in bytes. */
 static inline int64_t msi_image_pixel_bytes(msi_precision precision)
 {
     return precision == MSI_FP32 ? 4 : 8;
@@ -80,16 +80,17 @@ static inline void msi_image_put(void *pixel, msi_precision precision, int64_t i
         ((double *)pixel)[i] = value;
 }
 
-/* msi_image_n_pixel - return the pixels of one plane. */
+/* msi_image_n_pixel - return the number of pixels of one plane. */
 static inline int64_t msi_image_n_pixel(const msi_image_geometry *g)
 {
     return g->nx * g->ny;
 }
 
-/* msi_image_widen - widen a range of pixels to an even number, at least `least`, within 0 .. of. */
+/* msi_image_widen - widen the range of n pixels from *from on until *n is even and at least `least`. It stays within
+ * 0 .. of - 1 if `of` is even. */
 void msi_image_widen(int64_t *from, int64_t *n, int64_t of, int64_t least);
 
-/* msi_image_plane - return the pixels of one plane: [ny][nx] of the image's precision. */
+/* msi_image_plane - return a pointer to the pixels of one plane: [ny][nx] of the image's precision. */
 static inline void *msi_image_plane(const msi_image *image, int plane)
 {
     return (char *)image->pixel + plane * msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
@@ -104,9 +105,9 @@ static inline void msi_image_set(const msi_image *image, int plane, int64_t i, d
 /* msi_pol_name - return the name of a Stokes parameter or correlation, "I", "XX" ..; "?" for another number. */
 const char *msi_pol_name(msi_pol pol);
 
-/* A beam: the elliptical gaussian that approximates the main lobe of a PSF. Full widths at half maximum; the position
- * angle of the major axis, from north through east, in [0, pi). A beam whose widths are not positive is unknown: it is
- * zero-initialised, or NaN after a fit that failed. */
+/* A beam: the elliptical Gaussian that approximates the main lobe of a PSF. It has full widths at half maximum, and the
+ * position angle of the major axis, from north through east, in [0, pi). A beam whose widths are not positive is
+ * unknown: all are 0 if it was not fitted, and NaN if the fit failed. */
 typedef struct msi_beam {
     double major_rad, minor_rad, pa_rad;
 } msi_beam;

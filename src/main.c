@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* msimage: parses the command line, prepares the process, starts an imaging, predicting or restoring run, and turns its
- * status into an error line and an exit code. */
+/* The program msimage. It parses the command line, prepares the process, starts an imaging, predicting or restoring
+ * run, and converts the run's status to an error line and an exit code. */
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
@@ -28,7 +28,7 @@
 #include "src/predict/predict.h"
 #include "src/run/ranks.h"
 
-/* Images that are written at a time. */
+/* Freed memory blocks that are kept for reuse: one for each image that is written at the same time. */
 enum { IDLE_BLOCKS = 16 };
 
 /* ---- Start ---- */
@@ -42,7 +42,7 @@ static void restart(char **argv, int always)
     static const char policy[] = "OMP_WAIT_POLICY";
     if (!always && (getenv(policy) || getenv("GOMP_SPINCOUNT"))) return;
     char *self = realpath("/proc/self/exe", NULL);
-    /* If a dynamic loader was called with the program's name, this is the loader. */
+    /* If the program was started as an argument of the dynamic loader, /proc/self/exe is the loader. */
     int is_loader = self && strncmp(strrchr(self, '/') + 1, "ld-", 3) == 0;
     if (self && !is_loader && setenv(policy, "passive", 0) == 0) execv(self, argv);
     free(self);
@@ -86,7 +86,7 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *text)
     return 1;
 }
 
-/* Print version, build, libraries and GPU, a line each. This looks for a GPU, which can take a second. */
+/* Print a line each for version, build, libraries and GPU. The search for a GPU can take a second. */
 static void print_version(FILE *out)
 {
     char build_id[MAX_ID_TEXT] = "unknown";
@@ -99,8 +99,9 @@ static void print_version(FILE *out)
     fputs("WGridder is available.\nW-Towers is available.\n", out);
 }
 
-/* ---- Watchdog: ends an interrupted run that is busy in a long call of a library, such as the FFT of a huge image
- * ---- */
+/* ---- Watchdog ---- */
+
+/* The watchdog ends an interrupted run that is busy in a long call of a library, such as the FFT of a huge image. */
 
 static const long POLL_NS = 100000000;
 static long grace_ns = 1500000000;
@@ -153,11 +154,11 @@ static void watchdog_start(void)
     if (pthread_create(&thread, NULL, watch_signals, NULL) == 0) pthread_detach(thread);
 }
 
-/* ---- Memory and threads that libraries lack ---- */
+/* ---- Libraries that run out of memory or threads ---- */
 
 /*
- * FFTW calls this where it gets no memory, while it plans or transforms. Its own function of this name aborts the
- * process, and would leave temporary files. Here the process ends as the watchdog ends it.
+ * End the process, as the watchdog does, if FFTW cannot allocate memory. FFTW then calls its fftw_assertion_failed,
+ * which aborts the process and would leave temporary files. The functions below replace it.
  */
 static _Noreturn void end_without_memory(void)
 {
@@ -171,8 +172,8 @@ static _Noreturn void end_without_memory(void)
 
 static atomic_int has_ended;
 
-/* A library that exits, as OpenMP's does where it cannot start a thread, must not leave temporary files, nor choose the
- * exit code. It has printed why. */
+/* Remove temporary files and set the exit code if a library calls exit(). For example, libgomp does so if it cannot
+ * start a thread. The library has printed the reason. */
 static void end_with_library(void)
 {
     static const char line[] =
@@ -184,7 +185,7 @@ static void end_with_library(void)
     _exit(msi_exit_code(MSI_ENOMEM));
 }
 
-/* FFTW's libraries find these in the program before their own. */
+/* These symbols are exported, so the dynamic linker binds FFTW's calls to them instead of to FFTW's own functions. */
 #define INSTEAD_OF_FFTW __attribute__((visibility("default"), noreturn))
 INSTEAD_OF_FFTW void fftw_assertion_failed(const char *what, int line, const char *file);
 INSTEAD_OF_FFTW void fftwf_assertion_failed(const char *what, int line, const char *file);
@@ -207,10 +208,11 @@ void fftwf_assertion_failed(const char *what, int line, const char *file)
 
 /* ---- The run ---- */
 
-/* A launcher kills the processes of a job one second after SIGTERM; temporary files must be removed before. */
+/* An MPI launcher kills the processes of a job one second after SIGTERM. Temporary files must be removed before
+ * that. */
 static const double RANKS_GRACE_S = 0.5;
 
-/* Run -restore. It reads and writes files only, so ranks have no work to share. */
+/* Run -restore. It only reads and writes files, so it cannot be shared between ranks. */
 static int run_restore(const msi_options *options, const msi_ranks *ranks)
 {
     if (ranks->link)
@@ -221,7 +223,7 @@ static int run_restore(const msi_options *options, const msi_ranks *ranks)
     return msi_run_restore(options);
 }
 
-/* Run -draw-model. It writes files that one process makes. */
+/* Run -draw-model. One process makes all its files. */
 static int run_draw(const msi_options *options, const msi_ranks *ranks)
 {
     if (ranks->link)
@@ -231,7 +233,7 @@ static int run_draw(const msi_options *options, const msi_ranks *ranks)
     return msi_run_draw_model(options, watchdog_start);
 }
 
-/* Refuse a -temp-dir that is no directory, also if nothing would be written there. */
+/* Refuse a -temp-dir that is not a directory, even if the run would not write to it. */
 static int check_temp_dir(const char *path)
 {
     struct stat s;
@@ -287,7 +289,7 @@ static int run_action(msi_options *options, msi_ranks *ranks)
                             : msi_run_image(options, ranks, watchdog_start);
 }
 
-/* Flush standard output. A full disk or a closed pipe may not be noticed before. */
+/* Flush standard output. Errors such as a full disk or a closed pipe may appear only now. */
 static int flush_stdout(void)
 {
     if (ferror(stdout) | fflush(stdout))
@@ -303,7 +305,7 @@ void msi_ranks_begin(msi_ranks *ranks)
 }
 #endif
 
-/* Return the exit code, for main to end with. */
+/* Return the exit code for main, and let end_with_library do nothing. */
 static int leave(int status)
 {
     has_ended = 1;

@@ -34,7 +34,8 @@ int msi_fits_handle_open(msi_fits_handle *h, const char *path);
 void msi_fits_handle_close(msi_fits_handle *h);
 
 /*
- * msi_fits_find_image - go to the first image of a file: the primary HDU, or the first extension if that is empty.
+ * msi_fits_find_image - go to the first image of a file: the primary HDU, or the first extension if the primary HDU is
+ * empty.
  * Returned: *n_axis 2 to MSI_FITS_MAX_AXES, axis [n_axis] positive, *bitpix
  * Returns:  0, MSI_EINPUT (no image, or a compressed one), MSI_ENOMEM
  */
@@ -45,8 +46,8 @@ int msi_fits_find_image(const msi_fits_handle *h, const char *path, int *n_axis,
  * MSI_EINPUT. */
 int msi_fits_check_size(const msi_fits_handle *h, const char *path, int n_axis, const LONGLONG *axis, int bitpix);
 
-/* msi_fits_get_number - read the number of a card; without the card it is `absent`. Returns 0, MSI_EINPUT (not a
- * number, or not finite). */
+/* msi_fits_get_number - read the number of a card, or set *value = absent if there is no such card. Returns 0,
+ * MSI_EINPUT (not a number, or not finite). */
 int msi_fits_get_number(fitsfile *f, const char *path, const char *key, double absent, double *value);
 
 /* msi_fits_get_text - read the text of a card without trailing blanks; "" without the card. */
@@ -62,15 +63,15 @@ double msi_fits_unit_factor(const char *unit, int is_angle);
 /* msi_fits_axis_factor - as msi_fits_unit_factor, for the unit of axis n. Returns 0, MSI_EINPUT (an unknown unit). */
 int msi_fits_axis_factor(const msi_axis_cards *a, const char *path, int n, int is_angle, double *factor);
 
-/* msi_fits_failed - convert a status of cfitsio and set a message: "PATH: error DOING: ..", where `doing` is such as
- * "reading pixels". Returns MSI_EINPUT, MSI_ENOMEM. */
+/* msi_fits_failed - convert a status of cfitsio to a code, and set the message "PATH: error DOING: ..". An example of
+ * `doing` is "reading pixels". Returns MSI_EINPUT, MSI_ENOMEM. */
 int msi_fits_failed(const char *path, int status, const char *doing);
 
 /* ---- Writing ---- */
 
 /*
- * msi_fits_make_header - make the header of output i, padded to whole blocks; several threads may.
- * Given:    least  bytes, whole blocks: a shorter header gets blank cards
+ * msi_fits_make_header - make the header of output i, padded to whole blocks. Several threads may call it.
+ * Given:    least  smallest size in bytes, a multiple of a block; a shorter header is filled with blank cards
  * Returned: *header  freed by free; NULL on failure. *size in bytes
  * Returns:  0, MSI_ERANGE (impossible coordinates), MSI_ENOMEM, MSI_EINTERNAL
  */

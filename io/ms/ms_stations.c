@@ -10,9 +10,9 @@
 #include "io/casacore-c/casacore_c.h"
 #include "io/ms/ms_metadata.h"
 
-enum { MOST_ELEMENTS = 4096 }; /* elements of a field; the largest stations have 96 */
+enum { MOST_ELEMENTS = 4096 }; /* limit of a field's elements; the largest stations have 96 */
 
-/* Read values of a cell. Returns: 0, MSI_EINPUT */
+/* Read n values of a cell. Returns: 0, MSI_EINPUT */
 static int read_cell(ccc_table *t, const char *column, int64_t row, ccc_type type, void *out, int64_t n)
 {
     MSI_CCC(ccc_get_range(t, column, row, 1, NULL, type, out, n));
@@ -32,7 +32,7 @@ static int count_elements(ccc_table *t, int64_t row, int64_t *n)
     return MSI_OK;
 }
 
-/* Read one field and append its elements. */
+/* Read one field, a row of LOFAR_ANTENNA_FIELD, and append its elements to s->element. */
 static int read_field(msi_ms_stations *s, ccc_table *t, int64_t row)
 {
     msi_ms_dipoles *f = &s->field[row];
@@ -69,7 +69,8 @@ static int read_field(msi_ms_stations *s, ccc_table *t, int64_t row)
     return rc;
 }
 
-/* Read the directions of beams. A set that is not in J2000 is without them. */
+/* Read the directions of beams from the table FIELD. They are not read if they are not in J2000, or if the set has no
+ * directions of tile beams. */
 static int read_directions(msi_ms_stations *s, ccc_table *t)
 {
     char *frame = NULL;
@@ -87,7 +88,7 @@ static int read_directions(msi_ms_stations *s, ccc_table *t)
     return MSI_OK;
 }
 
-/* Read what has been taken out of the data. */
+/* Read which part of the beam the data column is already corrected for, and for which direction. */
 static int read_applied(msi_ms_stations *s, ccc_table *table, const char *data_column)
 {
     static const char *const words[] = {"None", "Element", "ArrayFactor", "Full"};
@@ -129,7 +130,8 @@ int msi_ms_stations_read(msi_ms_stations *out, ccc_table *table, const char *dat
     if (!rc) rc = read_applied(out, table, data_column);
     if (!rc && !msi_ms_stations_are_sound(out, n_antenna))
         rc = msi_error_set(MSI_EINPUT,
-                           "%s/LOFAR_ANTENNA_FIELD: truncated or corrupt: antennas or positions that cannot be",
+                           "%s/LOFAR_ANTENNA_FIELD: truncated or corrupt: an antenna number is out of range, or a "
+                           "position is not finite",
                            ccc_table_path(table));
     return rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A call of msi_cleaner_minor: steps that all methods share (the first peak, chunks of iterations, records, the reason
- * to stop, lists), and the methods `hogbom` and `list`. The method `multiscale` is in clean_multiscale.c.
+ * The parts of msi_cleaner_minor: steps that all methods share (the first peak, chunks of iterations, records, the
+ * reason to stop, lists), and the methods `hogbom` and `list`. The method `multiscale` is in clean_multiscale.c.
  */
 #include <math.h>
 #include <string.h>
@@ -15,9 +15,9 @@ double msi_clean_rounded(const msi_cleaner *c, double value)
     return c->spec.precision == MSI_FP32 ? (double)(float)value : value;
 }
 
-/* Later scales correct errors of earlier ones: components are allowed where their own scale or a neighbour was found;
- * by power, where any scale was found, since thresholds are then those of points, which may not have been found
- * anywhere. */
+/* With limits->only_found, components of a scale are allowed only where this scale or a neighbouring scale was found
+ * before, because later scales correct errors of earlier ones. If the scale is chosen by power, they are allowed where
+ * any scale was found: thresholds are then those of points, but points may not have been found anywhere. */
 int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t border, const uint8_t **allow)
 {
     msi_cleaner *c = call->c;
@@ -57,7 +57,7 @@ int msi_clean_start(msi_clean_call *call, const msi_clean_peak *peak)
     return 1;
 }
 
-/* Record iterations: their flux, and the components themselves up to the caller's capacity. */
+/* Add iterations to the report: their flux in Jy, and their components, up to the caller's capacity. */
 static void record(msi_clean_call *call, const msi_clean_looped *done)
 {
     msi_cleaner *c = call->c;
@@ -166,6 +166,7 @@ int msi_clean_transform_psf(msi_cleaner *c, int cell)
     return MSI_OK;
 }
 
+/* Subtract the listed components of one cell of PSFs from a plane of the residual, by one convolution. */
 static int subtract_cell(msi_clean_call *call, int cell, int plane, const msi_clean_scale_spectra *scale)
 {
     msi_cleaner *c = call->c;
@@ -194,8 +195,8 @@ int msi_clean_subtract_list(msi_clean_call *call, int plane, const msi_clean_sca
 /* ---- The method `hogbom` ---------------------------------------------------------------------------------------- */
 
 /*
- * Every component is subtracted from the whole image, or from the part of it that a patch of the PSF covers, before the
- * next one is searched for. J. A. Hogbom, A&AS 15, 417 (1974).
+ * Every component is subtracted from the whole image, or from the part that a patch of the PSF covers, before the next
+ * peak is searched for. J. A. Hogbom, A&AS 15, 417 (1974).
  */
 static int run_hogbom(msi_clean_call *call)
 {
@@ -236,10 +237,10 @@ const msi_clean_method_ops msi_clean_hogbom_ops = {.minor = run_hogbom, .bytes =
 /* ---- The method `list` ------------------------------------------------------------------------------------------ */
 
 /*
- * Pixels above the threshold are cleaned on their own, with the whole PSF between any two of them; then one convolution
- * subtracts their components from the image, and pixels that have risen above the threshold make another list. If more
- * pixels are above it than a list holds, the brightest are cleaned first. After A. R. Offringa and O. Smirnov, MNRAS
- * 471, 301 (2017), section 2; B. G. Clark, A&A 89, 377 (1980).
+ * A list has the pixels above the threshold. Only these are cleaned, with the full PSF between any two of them. Then
+ * one convolution subtracts their components from the image. If pixels are still or again above the threshold, they are
+ * the next list. If more pixels are above it than a list holds, the brightest are cleaned first. After A. R. Offringa
+ * and O. Smirnov, MNRAS 471, 301 (2017), section 2; B. G. Clark, A&A 89, 377 (1980).
  */
 static int64_t list_padded(int64_t n)
 {
@@ -268,14 +269,15 @@ static int64_t list_bytes(const msi_cleaner *c)
            c->ops->fft_bytes(&c->setup, list_padded(c->spec.nx), list_padded(c->spec.ny));
 }
 
-/* One transform is at work. */
+/* Return the bytes that may be paged out: the transforms of all PSFs except the one in use. */
 static int64_t list_paged(const msi_cleaner *c)
 {
     const int64_t cells = (list_padded(c->spec.nx) / 2 + 8) * list_padded(c->spec.ny);
     return cells * c->complex_bytes * (c->n_cell * c->spec.n_channel - 1);
 }
 
-/* Find the peak of the residual's quantity, which is the residual itself if there is one plane and no factor. */
+/* Find the peak of the quantity that is searched. With one plane, no factor and no squares, this is the residual; else
+ * it is joined from all planes. */
 static int find_peak(msi_clean_call *call, msi_clean_search *search, msi_clean_peak *peak)
 {
     msi_cleaner *c = call->c;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ * Degridding from stacks of small subgrids, the problem of Adamek et al. (2021): the arrays of a job, and the cells and
+ * weights of a visibility.
  *
- * w-towers do not use this degridder: its footprint is 8 x 8 x 4 cells with weights from tables, while theirs has the
- * width and the polynomials that the accuracy asks for (docs/performance.md, "w-towers").
- *
- * The job of degridding from stacks of small subgrids: its arrays, and the cells and weights of a visibility.
+ * This is only a benchmark; msimage grids subgrids with kernels/towers. w-towers do not use this degridder, because its
+ * footprint is always 8 x 8 x 4 cells with weights from tables. The footprints of towers have the width that the
+ * accuracy requires, and weights from polynomials (docs/performance.md, "w-towers").
  */
 #ifndef MSI_STACK_DEGRID_CPU_H
 #define MSI_STACK_DEGRID_CPU_H
@@ -24,22 +24,22 @@ enum {
     MSI_STACK_MAX_SIZE = 512
 };
 
-/* Coordinates count cells from the subgrid's centre, which is cell (size / 2, size / 2), and planes from plane 1. */
+/* u and v are in cells from the subgrid's centre, which is cell (size / 2, size / 2). w is in planes from plane 1. */
 typedef struct msi_stack_uvw {
     double u, v, w;
 } msi_stack_uvw;
 
 /*
- * Real numbers are float or double according to `precision`, complex ones msi_c32 or msi_c64. Pointers are to memory of
- * the backend, except first_vis, which is in host memory.
+ * Real numbers are float or double, and complex numbers msi_c32 or msi_c64, according to `precision`. first_vis is in
+ * host memory; the other arrays are in the memory of the CPU or GPU that does the work.
  */
 typedef struct msi_stack_job {
     msi_precision precision;
     int32_t n_subgrid;
     int32_t size; /* cells of a subgrid's side: even, 16 .. MSI_STACK_MAX_SIZE */
-    const int64_t
-        *first_vis; /* [n_subgrid + 1] ascending from 0: first_vis[s] .. first_vis[s + 1] - 1 read subgrid s */
-    const msi_stack_uvw *uvw; /* [first_vis[n_subgrid]] */
+    /* [n_subgrid + 1] ascending from 0. Visibilities first_vis[s] .. first_vis[s + 1] - 1 belong to subgrid s. */
+    const int64_t *first_vis;
+    const msi_stack_uvw *uvw; /* [first_vis[n_subgrid]] of each visibility */
     const void *grid;         /* complex [n_subgrid][MSI_STACK_PLANES][size v][size u] */
     const void *kernel_u;     /* real [MSI_STACK_OVERSAMPLE][MSI_STACK_TAPS] */
     const void *kernel_v;     /* real [MSI_STACK_OVERSAMPLE][MSI_STACK_TAPS] */
@@ -48,15 +48,17 @@ typedef struct msi_stack_job {
 } msi_stack_job;
 
 /*
- * A visibility's place in its subgrid in one word: u0 and v0, the first cells of its footprint, 9 bits each from bit 0
- * and 9; then the sub-positions in u, v and w, the rows of the tables; MSI_STACK_OUTSIDE.
+ * The place of a visibility in its subgrid, packed in one word. Bits 0 to 8 are u0 and bits 9 to 17 are v0, the first
+ * cell of the footprint. Bits 18, 32 and 46 are the first of 14 bits for the sub-positions in u, v and w, which are the
+ * rows of the tables. Bit 63 is MSI_STACK_OUTSIDE.
  */
 typedef uint64_t msi_stack_place;
 
-/* Set if the footprint leaves the subgrid. The place is then another one, which does not. */
+/* This bit is set if the footprint leaves the subgrid. The coordinates that cause it are then replaced by the least
+ * allowed, so that cells can be read without a check. */
 #define MSI_STACK_OUTSIDE ((msi_stack_place)1 << 63)
 
-/* msi_stack_u0, .._v0, .._sub_u, .._sub_v, .._sub_w - the parts of a place. */
+/* msi_stack_u0, .._v0, .._sub_u, .._sub_v, .._sub_w - return a part of a place. */
 MSI_HD int32_t msi_stack_u0(msi_stack_place p)
 {
     return (int32_t)(p & 511);
@@ -83,8 +85,10 @@ MSI_HD int32_t msi_stack_sub_w(msi_stack_place p)
 }
 
 /*
- * msi_stack_steps - return x [cells] in whole sub-positions from `least` cells on, rounded to the nearest.
- * Returned: *outside is set if the result is below 0, n cells or more, or x is NaN; the result is then 0.
+ * msi_stack_steps - return the distance of x from `least`, both in cells, as a number of sub-positions, rounded to the
+ *                   nearest.
+ * Returned: *outside  set to MSI_STACK_OUTSIDE if the distance is negative, or n cells or more, or x is NaN; the
+ *                     function then returns 0
  */
 MSI_HD uint64_t msi_stack_steps(double x, int32_t least, int32_t n, msi_stack_place *outside)
 {
@@ -95,8 +99,9 @@ MSI_HD uint64_t msi_stack_steps(double x, int32_t least, int32_t n, msi_stack_pl
 }
 
 /*
- * msi_stack_locate - the footprint of a coordinate x begins 3 cells before floor(x), in w 1 plane before; the weights
- * are row (x - floor(x)) MSI_STACK_OVERSAMPLE of the table, after x was rounded to a sub-position.
+ * msi_stack_locate - return the place of a visibility. A coordinate x is rounded to a sub-position. Then the footprint
+ * begins 3 cells before floor(x) in u and v, and 1 plane before it in w. The weights are row
+ * (x - floor(x)) * MSI_STACK_OVERSAMPLE of the table.
  */
 MSI_HD msi_stack_place msi_stack_locate(const msi_stack_uvw *x, int32_t size)
 {
@@ -109,21 +114,17 @@ MSI_HD msi_stack_place msi_stack_locate(const msi_stack_uvw *x, int32_t size)
            w << 46 | outside;
 }
 
-/*
- * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
- *
- * Reference implementation of degridding from stacks of subgrids: plain loops on the CPU in double precision.
- */
+/* ---- Reference implementation: plain loops on the CPU in double precision ---- */
 
 /*
- * msi_stack_job_check - check a job's sizes and counts; of the arrays only first_vis is read.
+ * msi_stack_job_check - check the sizes and counts of a job. The only array that it reads is first_vis.
  * Returns: 0, MSI_ERANGE
  */
 int msi_stack_job_check(const msi_stack_job *job);
 
 /*
- * msi_stack_cpu_degrid - form value[i] = sum over j, k, l of kernel_w[sub_w][l] kernel_v[sub_v][k] kernel_u[sub_u][j]
- *                        grid[s][l][v0 + k][u0 + j], s the subgrid of visibility i.
+ * msi_stack_cpu_degrid - compute value[i] = sum over j, k, l of kernel_w[sub_w][l] kernel_v[sub_v][k]
+ *                        kernel_u[sub_u][j] grid[s][l][v0 + k][u0 + j], where s is the subgrid of visibility i.
  * Returned: job->value; 0 for a visibility whose footprint leaves its subgrid
  * Returns:  0, MSI_ERANGE (a footprint leaves its subgrid; the others were computed), MSI_EINTERRUPTED
  */

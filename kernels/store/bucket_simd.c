@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Adds a bucket's buffer of cells to the grid. Compiled once for each instruction set, with MSI_ISA its name. */
+/* Add a bucket's buffer of cells to the grid. The file is compiled once for each instruction set, named by MSI_ISA. */
 #include "kernels/store/bucket_sort_cpu.h"
 
 #include "kernels/method/simd.h"
 
-/* Add n_row rows of n_cell cells of a buffer to a plane of the grid, and zero them. */
+/* Add n_row rows of n_cell cells of a buffer to a plane of the grid, and set the buffer to zero. `pitch` and `stride`
+ * are the cells from row to row in the buffer and in the grid. */
 #define FLUSH_BUFFER(name, cplx, real)                                                                                 \
     static void name(cplx *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, cplx *grid, int64_t stride)           \
     {                                                                                                                  \
@@ -20,7 +21,7 @@ FLUSH_BUFFER(flush_buffer_f32, msi_c32, float)
 FLUSH_BUFFER(flush_buffer_f64, msi_c64, double)
 #undef FLUSH_BUFFER
 
-/* Add n cells of a buffer to one in double precision, and zero them. */
+/* Add n cells of a buffer in single precision to a buffer in double precision, and set the first to zero. */
 static void widen(msi_c32 *from, msi_c64 *to, int64_t n)
 {
     float *f = &from->re;
@@ -31,6 +32,7 @@ static void widen(msi_c32 *from, msi_c64 *to, int64_t n)
     }
 }
 
+/* Add a buffer in double precision to a grid in single precision, and set the buffer to zero. */
 static void flush_wide(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride)
 {
     for (int64_t row = 0; row < n_row; row++) {

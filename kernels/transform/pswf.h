@@ -28,7 +28,7 @@ typedef struct msi_pswf {
     int n_series; /* even Legendre series of the window on its support scaled to [-1, 1] */
     double series[MSI_PSWF_MAX_SERIES];
     double transform_at_0; /* integral of the window over t */
-    double omega_per_x;    /* the transform at x is transform_at_0 times the window's value at omega = x * this */
+    double omega_per_x;    /* transform(x) = transform_at_0 * series(omega_per_x * x): both have the same shape */
 } msi_pswf;
 
 /*
@@ -53,11 +53,11 @@ double msi_pswf_value(const msi_pswf *window, double t);
 double msi_pswf_transform(const msi_pswf *window, double x);
 
 /*
- * msi_pswf_error - estimate the error that one axis adds to a sample's unit contribution, at image position x: e(x)^2 =
- * sum_{k != 0} (transform(x + k) / transform(x))^2.
- * Returns: the largest e over |x| <= 1/(2 sigma), which is at the edge: the rms over samples' fractions of a cell
- * Notes:   the mean over the image is several times smaller, but the edge may be important: the phase centre is at the
- *          edge of the range of n - 1.
+ * msi_pswf_error - estimate the error of a sample of unit amplitude along one axis. At image position x its rms, over
+ * positions of the sample in a cell, is e(x) = sqrt(sum_{k != 0} (transform(x + k) / transform(x))^2).
+ * Returns: the largest e over |x| <= 1/(2 sigma), which is at the edge
+ * Notes:   the mean over the image is several times smaller. The edge is important for the axis n - 1, because the
+ *          phase centre is at its edge.
  */
 double msi_pswf_error(const msi_pswf *window);
 

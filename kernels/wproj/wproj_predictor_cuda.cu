@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Prediction by w-projection on the GPU: the steps of imaging in reverse. For each slice of w that a batch of samples
- * has, the model under the slice's screen is transformed, the cells that the slice's footprints cover are copied to a
- * box, images side by side, and the slice's samples, put in order, are degridded from it by the strategy: a moving
- * window, warps that gather footprints, or warps that hold cells and scatter them.
+ * Prediction by w-projection on the GPU: the steps of imaging in reverse. A batch of samples is divided into slices of
+ * w. For each slice:
+ *   1. The model is multiplied by the screen of the slice, and transformed to the padded grid.
+ *   2. The cells that the slice's footprints cover are copied to a box, with the values of all images side by side.
+ *   3. The strategy sorts the slice's samples and degrids them from the box: by a moving window, by warps that gather
+ *      footprints, or by warps that hold cells and scatter them to samples.
  */
 #include "kernels/wproj/wproj_cuda.h"
 
@@ -17,7 +19,7 @@
 #include "kernels/wproj/window/wproj_window_gridder_cuda.h"
 #include "kernels/wproj/window/wproj_window_cuda.h"
 
-/* Rates of one H200, rounded; only ratios matter. */
+/* Rates of an H200, rounded. Only their ratios matter for the choice of a strategy. */
 extern const msi_wproj_cost msi_wproj_cuda_gather_cost = {{4e12, 1e-11, 5e-10, 2e-12, 1}, 2e-12, 1e-12, 2e-4};
 extern const msi_wproj_cost msi_wproj_cuda_scatter_cost = {{4e12, 1e-11, 1e-9, 7e-12, 1}, 7e-12, 1e-12, 2e-4};
 
@@ -28,10 +30,10 @@ typedef std::unique_ptr<msi_window_order, void (*)(msi_window_order *)> order_ow
 typedef std::unique_ptr<msi_gather, void (*)(msi_gather *)> gather_owner;
 typedef std::unique_ptr<msi_scatter, void (*)(msi_scatter *)> scatter_owner;
 
-/* Bytes of a sample while gather or scatter sorts it: keys, indices, and some more for CUB. */
+/* Bytes of a sample while gather or scatter sorts it: keys and indices, each twice, and memory of CUB. */
 constexpr int64_t SORT_BYTES = 4 * sizeof(uint32_t) + 2;
 
-/* Degridding of one slice's samples by a strategy. */
+/* A strategy, which degrids the samples of one slice at a time. */
 struct slice_degridder {
     virtual ~slice_degridder() = default;
     /* Allocate memory for up to `most` samples in a slice, of n_sample in total, and a box of nv x nu cells. */
@@ -40,6 +42,7 @@ struct slice_degridder {
     virtual int degrid(const msi_window_block &block, int32_t slice, const msi_wproj_grid &box) = 0;
 };
 
+/* The strategy window. */
 struct window_degridder : slice_degridder {
     const msi_wproj_plan *plan;
     const msi_wkernel_set *kernels;
@@ -72,7 +75,7 @@ struct window_degridder : slice_degridder {
     }
 };
 
-/* Gather and scatter sort a job's samples in their own order. */
+/* The base of gather and scatter, each of which sorts the samples of a job in its own order. */
 struct sorting_degridder : slice_degridder {
     const msi_wproj_plan *plan;
     const msi_wkernel_set *kernels;
@@ -184,7 +187,7 @@ slice_degridder *new_degridder(const msi_wproj_cuda_work &work, const msi_gpu_st
     return new (std::nothrow) scatter_degridder(work, gpu, n_image);
 }
 
-/* Tensor cores' operands take this many bytes at most, for all classes of widths. */
+/* Return the most bytes that operands of the tensor cores take, for all classes of kernel widths. */
 int64_t operand_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form)
 {
     if (form != MSI_WPROJ_PREDICT_WINDOW || plan->precision != MSI_FP32 || plan->form == MSI_WKERNEL_FULL) return 0;
@@ -192,13 +195,15 @@ int64_t operand_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form)
            msi_window_operands_bytes(plan->grid.n_plane, plan->grid.oversample, 2 * plan->half_max + 1);
 }
 
-/* Grid, kernels, and all images' models and boxes take this many bytes. */
+/* Return the bytes of the grid, the kernels, and the models and boxes of all images. */
 int64_t fixed_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form, int n_image)
 {
     const int64_t model = msi_image_n_pixel(&plan->image) * (cell_bytes(plan) / 2);
     return grid_bytes(plan) + plan->table_bytes + operand_bytes(plan, form) + n_image * (box_bytes(plan) + model);
 }
 
+/* Return the bytes of a sample on the device, while it is sorted. msi_window_order_bytes has a constant part, which the
+ * difference of 1001 and 1000 samples removes. */
 int64_t sample_bytes(const msi_wproj_plan *plan, int n_image)
 {
     return stored_bytes(plan, n_image, 0) + SORT_BYTES + msi_window_order_bytes(1001, plan->precision, n_image) -
@@ -263,7 +268,7 @@ template <typename T> class predictor : public store_predictor<T, slices<T>> {
         return MSI_OK;
     }
 
-    /* Fill the box from the model. */
+    /* Transform the models under the slice's screen, and fill the box with the cells that the slice covers. */
     int make_slice(int32_t slice)
     {
         const gpu_range range("transform model");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The box of one slice of w in device memory, for strategies that process all images at once: a trimmed grid of the
- * unbounded plane's cells, images side by side, which is folded onto the padded grid or filled from it.
+ * Slices of w in device memory, for strategies that process all images at once. The box of a slice has the cells of the
+ * uv plane that the slice's footprints cover; the values of a cell for all images are neighbours in memory. To make
+ * images, the box is folded onto the padded grid. To predict, it is filled from the padded grid.
  */
 #ifndef MSI_WPROJ_SLICES_CUDA_CUH
 #define MSI_WPROJ_SLICES_CUDA_CUH
@@ -25,15 +26,15 @@
 namespace {
 
 /*
- * Cells [v_low, v_low + nv) x [u_low, u_low + nu); cell (u, v) is element ((v mod nv) nu + u mod nu) n_image + image.
- * The offset of a cell from the box's first is found by additions alone, from where that one lies in the box and on the
- * padded grid: remainders would cost more than the memory's traffic.
+ * A box has the cells [v_low, v_low + nv) x [u_low, u_low + nu). Cell (u, v) of an image is element
+ * ((v mod nv) nu + u mod nu) n_image + image. The kernels find cells by additions only, starting from the first cell
+ * (u_low, v_low), because remainders would take longer than the memory accesses.
  */
 struct box_view {
     int32_t nu, nv, n_image;
-    int32_t first_u, first_v; /* element of the box's first cell: element */
+    int32_t first_u, first_v; /* the first cell's column and row in memory: u_low mod nu, v_low mod nv */
     int32_t grid_nu, grid_nv;
-    int32_t grid_u, grid_v; /* and cell of the padded grid */
+    int32_t grid_u, grid_v; /* its column and row of the padded grid: u_low mod grid_nu, v_low mod grid_nv */
 };
 
 /* Place a box with first cell (u_low, v_low) on a padded grid. */
@@ -51,8 +52,8 @@ inline box_view box_at(int64_t nu, int64_t nv, int n_image, int64_t u_low, int64
             (int32_t)msi_wproj_wrap(v_low, grid_nv)};
 }
 
-/* Sum the cells of the box that correspond to a cell of the padded grid: one thread for each cell of the grid; all are
- * written. */
+/* Set every cell of the padded grid to the sum of the cells of the box that are congruent to it, modulo the size of the
+ * grid. One thread computes one cell of the grid. */
 template <typename T> __global__ void k_fold_box(box_view b, const cplx<T> *box, int image, cplx<T> *grid)
 {
     const int32_t u = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), v = (int32_t)blockIdx.y;
@@ -70,8 +71,8 @@ template <typename T> __global__ void k_fold_box(box_view b, const cplx<T> *box,
     grid[(int64_t)v * b.grid_nu + u] = sum;
 }
 
-/* The transpose: copy the padded grid's cells to the corresponding cells of the box, one thread for each cell of the
- * box. */
+/* Copy cells of the padded grid to the congruent cells of the box; this is the transpose of k_fold_box. One thread
+ * copies one cell of the box. */
 template <typename T> __global__ void k_fill_box(box_view b, const cplx<T> *grid, int image, cplx<T> *box)
 {
     const int32_t column = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), row = (int32_t)blockIdx.y;
@@ -85,8 +86,8 @@ template <typename T> __global__ void k_fill_box(box_view b, const cplx<T> *grid
 
 } // namespace
 
-/* Images and predictions of w-projection on a GPU share a store's batches, the part of the uv plane that each slice of
- * w covers, the padded grid and its transform. All of it works on one device and one stream. */
+/* The class `slices` is the base of imaging and prediction by w-projection on a GPU. It has the batches of a store, the
+ * extents of slices in the uv plane, the padded grid and its transform. An object uses one device and one stream. */
 
 namespace {
 
@@ -102,19 +103,21 @@ inline int64_t whole_tiles(int64_t n_cell)
     return (n_cell + MSI_WPROJ_TILE - 1) / MSI_WPROJ_TILE * MSI_WPROJ_TILE;
 }
 
-/* Smallest length of a slice's box along an axis: a moving window needs some cells in addition to the widest kernel. */
+/* Return the smallest length of a box along an axis, in cells. A moving window needs some cells in addition to the
+ * widest kernel. */
 inline int64_t smallest_box(const msi_wproj_plan *plan)
 {
     return whole_tiles(2 * plan->half_max + 1 + 18);
 }
 
-/* Largest length: samples are within half of the padded grid's n_grid cells from the middle. */
+/* Return the largest length of a box along an axis, in cells. Samples are at most half of the padded grid's n_grid
+ * cells from the middle. */
 inline int64_t largest_box(const msi_wproj_plan *plan, int64_t n_grid)
 {
     return std::max(whole_tiles(n_grid + 2 * plan->half_max + 3), smallest_box(plan));
 }
 
-/* Bytes of the padded grid, and twice as many for the transform. */
+/* Return the bytes of the padded grid and of its transform, which takes twice as many. */
 inline int64_t grid_bytes(const msi_wproj_plan *plan)
 {
     return 3 * plan->grid.nu * plan->grid.nv * cell_bytes(plan);
@@ -125,7 +128,8 @@ inline int64_t box_bytes(const msi_wproj_plan *plan)
     return largest_box(plan, plan->grid.nu) * largest_box(plan, plan->grid.nv) * cell_bytes(plan);
 }
 
-/* A stored sample has coordinates, and n_plane planes of visibilities and, where images are made, weights. */
+/* Return the bytes of a stored sample: its coordinates, and for each plane a visibility and, if has_weight is 1, a
+ * weight. */
 inline int64_t stored_bytes(const msi_wproj_plan *plan, int n_plane, int has_weight)
 {
     return n_plane * (has_weight * (int64_t)sizeof(float) + cell_bytes(plan)) + 3 * (int64_t)sizeof(double);
@@ -149,9 +153,9 @@ template <typename T> class slices : protected store_batches<T> {
     using base::times;
     const msi_wproj_plan *plan;
     const int device;
-    msi_gpu_stream gpu = {};                  /* store_batches' own, once entered */
-    std::vector<msi_wproj_box_extent> extent; /* [n_slice] of the samples at hand */
-    int64_t box_nu = 0, box_nv = 0;           /* large enough for each of them */
+    msi_gpu_stream gpu = {};                  /* the stream of store_batches, after enter() */
+    std::vector<msi_wproj_box_extent> extent; /* [n_slice] cells that the samples of each slice cover */
+    int64_t box_nu = 0, box_nv = 0;           /* cells of a box that is large enough for every slice */
     buffer d_box, d_grid, d_along;
     fft_plan fft;
 
@@ -168,7 +172,7 @@ template <typename T> class slices : protected store_batches<T> {
         return (cudaStream_t)gpu.stream;
     }
 
-    /* Limit batch_samples to the samples, of `each` bytes, that the bytes left for them hold. */
+    /* Limit batch_samples to the number of samples, of `each` bytes, that fit in `left` bytes. */
     void limit_batches(int64_t left, int64_t each)
     {
         const int64_t fit = std::min<int64_t>(std::max(left, LEAST_BATCH_BYTES) / each, INT32_MAX);
@@ -181,7 +185,8 @@ template <typename T> class slices : protected store_batches<T> {
         return fft.make(plan->grid.nv, plan->grid.nu, sizeof(T) == sizeof(float) ? CUFFT_C2C : CUFFT_Z2Z, stream());
     }
 
-    /* Describe the current batch; planes NULL: coordinates alone, wherever they lie. */
+    /* Describe the current batch. If planes is NULL, it has only coordinates, and those beyond the uv plane are
+     * wrapped. */
     msi_wproj_samples samples(int n_image, const int *planes) const
     {
         msi_wproj_samples s = {};
@@ -227,9 +232,9 @@ template <typename T> class slices : protected store_batches<T> {
         return msi_interrupt_check();
     }
 
-    /* Find box_nu and box_nv from the extents, 0 where there are no samples; *most: samples of the slice with most. A
-     * cell more to either side is for a sample on the border of two cells: code that recomputes its place may round
-     * differently. */
+    /* Compute box_nu and box_nv from the extents; they are 0 if there are no samples. Set *most to the largest number
+     * of samples in a slice. Extents get one more cell on each side, because code that computes the place of a sample
+     * again may round it to the neighbouring cell. */
     void lay_box(int64_t *most)
     {
         box_nu = box_nv = *most = 0;

@@ -3,7 +3,8 @@
  * Rows are averaged in these steps:
  *   1. Find the interval of the row's baseline. If the row belongs to another time bin, finish the interval first.
  *   2. Add the row's samples to the sums of the interval over groups of channels.
- *   3. A finished interval is written as a row: weighted means, or the plain mean of a cell without a good sample.
+ *   3. Write a finished interval as a row. A cell has the weighted mean of its good samples, or if it has none, the
+ *      plain mean of all samples.
  */
 #include "src/convert/average.h"
 
@@ -24,8 +25,8 @@
 /* Rotation rate of the Earth: 2 pi in a sidereal day. */
 static const double EARTH_RAD_S = 7.292115e-5;
 
-/* Return the largest loss of amplitude, 0 .. 1, for a change of the phase of up to `turns`:
- * 1 - sin(pi x) / (pi x) for x up to one turn, where the amplitude is zero, and 1 above. */
+/* Return the loss of amplitude, 0 .. 1, by averaging over a phase that changes by `turns`: 1 - sin(pi x) / (pi x). At
+ * one turn the amplitude is zero. For more turns the function returns 1. */
 static double smearing_loss(double turns)
 {
     const double x = MSI_PI * turns;
@@ -34,7 +35,7 @@ static double smearing_loss(double turns)
     return fabs(x) < 1e-4 ? x * x / 6 : 1 - sin(x) / x;
 }
 
-/* smearing_turns - return the number of turns, at most 1, with a given loss, 0 .. 1. */
+/* Return the number of turns, at most 1, that causes a given loss, 0 .. 1. */
 static double smearing_turns(double loss)
 {
     double low = 0, high = 1;
@@ -46,24 +47,21 @@ static double smearing_turns(double loss)
     return low;
 }
 
-/*
- * smearing_time_turns - return the turns of a source's phase on a baseline in a time, at most, by the Earth's
- *   rotation.
- * Given: baseline_m, radius_rad  from the phase centre; time_s; freq_hz
- */
+/* Return the largest change of a source's phase on a baseline during time_s by the Earth's rotation, in turns.
+ * Given: radius_rad  distance of the source from the phase centre */
 static double smearing_time_turns(double baseline_m, double radius_rad, double time_s, double freq_hz)
 {
     return EARTH_RAD_S * time_s * baseline_m * freq_hz / MSI_SPEED_OF_LIGHT * sin(radius_rad);
 }
 
-/* Return the turns over the width of a channel, at most, for a baseline towards the
- * source. */
+/* Return the largest change of a source's phase over the width of a channel, in turns. It is largest if the baseline
+ * points towards the source. */
 static double smearing_band_turns(double baseline_m, double radius_rad, double width_hz)
 {
     return baseline_m * width_hz / MSI_SPEED_OF_LIGHT * sin(radius_rad);
 }
 
-enum { N_LENGTH = 4 }; /* the longest baseline, half of it, .. */
+enum { N_LENGTH = 4 }; /* baseline lengths in the report: the longest, half of it, a quarter .. */
 
 /* Return the diameter of the smallest dish, which has the widest beam; 0 if no diameter is known. */
 static double smallest_dish_m(const char *path)
@@ -105,6 +103,8 @@ static band find_band(const msi_ms_reader *r, const msi_channel_groups *groups)
     return b;
 }
 
+/* Return the averaging time of a baseline, in seconds: the longest with at most the allowed loss, and at most
+ * longest_s. */
 static double averaging_time_s(const msi_average_time *t, double baseline_m)
 {
     if (!(t->loss > 0)) return t->longest_s;
@@ -201,8 +201,9 @@ INLINE uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Return 1 if all samples are good, by comparing the bits of floats as integers. Bits of positive floats are in the
- * order of their values, and below those of infinity, NaN and all negative floats. 0 minus 1 is the largest integer. */
+/* Return 1 if all samples are good. Floats are compared by their bits as unsigned integers. The bits of positive finite
+ * floats are in the order of their values, and are below the bits of infinity, NaN and all negative floats. Subtracting
+ * 1 makes the bits of 0 the largest integer, so a weight of 0 is found too. */
 INLINE int all_good(const sum_row *row)
 {
     static const float most = MOST_JY, infinite = INFINITY;
@@ -214,7 +215,7 @@ INLINE int all_good(const sum_row *row)
     return !has_flag(row->flag, n) && weight < bits_of(&infinite) - 1 && magnitude < bits_of(&most);
 }
 
-/* Copy samples, with 0 for those that are not good. Comparisons with NaN are false. */
+/* Copy samples, and set those that are not good to 0. Comparisons with NaN are false, so NaN is not good. */
 INLINE void keep_good(const sum_row *row, msi_c32 *restrict data, float *restrict weight)
 {
     const int64_t n = (int64_t)row->n_chan * row->n_corr;
@@ -229,7 +230,8 @@ INLINE void keep_good(const sum_row *row, msi_c32 *restrict data, float *restric
     }
 }
 
-/* Add n channels to a group's sums. Their weights are also added to all [n_corr]. */
+/* Add n channels to the sums of a group. Their weights are also added to all [n_corr]. If `begins` is 1, the sums of
+ * the group start from 0. */
 INLINE void add_channels(const msi_c32 *data, const float *weight, int32_t n, const int32_t n_corr, const int begins,
                          double *value, double *weights, double *all)
 {
@@ -248,6 +250,7 @@ INLINE void add_channels(const msi_c32 *data, const float *weight, int32_t n, co
     }
 }
 
+/* Add a row to the sums of all groups. Return the sum of all weights. */
 INLINE double add_groups(const sum_row *row, const msi_channel_groups *groups, const int32_t n_corr, const int begins,
                          double *value, double *weights)
 {
@@ -260,8 +263,8 @@ INLINE double add_groups(const sum_row *row, const msi_channel_groups *groups, c
     return all[0] + all[1] + all[2] + all[3];
 }
 
-/* Add a row whose channels are not averaged: each is a group. The weights of a correlation are summed in the order of
- * channels. */
+/* Add a row whose channels are not averaged: each channel is a group. The weights of a correlation are summed in the
+ * order of channels. Return the sum of all weights. */
 INLINE double add_ungrouped(const sum_row *row, const int32_t n_corr, const int begins, double *restrict value,
                             double *restrict weights)
 {
@@ -279,6 +282,7 @@ INLINE double add_ungrouped(const sum_row *row, const int32_t n_corr, const int 
     return all[0] + all[1] + all[2] + all[3];
 }
 
+/* Add a row. The calls have constant arguments, so that each of them is compiled as its own loop. */
 INLINE double add_row_corr(const sum_row *row, const msi_channel_groups *groups, const int32_t n_corr, int begins,
                            double *value, double *weights)
 {
@@ -310,6 +314,7 @@ INLINE void add_totals(int32_t n_group, const int32_t n_corr, const double *weig
     for (int32_t p = 0; p < n_corr; p++) total[p] = sum[p];
 }
 
+/* Divide n sums of values by their sums of weights. */
 INLINE void means(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -331,7 +336,7 @@ AVX2 static void keep_good_avx2(const sum_row *row, msi_c32 *data, float *weight
     keep_good(row, data, weight);
 }
 
-/* Add groups of four correlations. */
+/* Add a row of four correlations to the sums of all groups. Return the sum of all weights. */
 AVX2 INLINE double add_four(const sum_row *row, const msi_channel_groups *groups, const int begins, double *value,
                             double *weights)
 {
@@ -356,7 +361,7 @@ AVX2 INLINE double add_four(const sum_row *row, const msi_channel_groups *groups
     return total[0] + total[1] + total[2] + total[3];
 }
 
-/* Add a row whose channels are not averaged, four samples at a time: n_corr is 1, 2 or 4. */
+/* Add a row whose channels are not averaged, four samples at a time. n_corr must be 1, 2 or 4. */
 AVX2 INLINE double add_ungrouped_four(const sum_row *row, const int32_t n_corr, const int begins, double *value,
                                       double *weights)
 {
@@ -444,14 +449,13 @@ static int has_avx2(void)
 }
 #endif
 
-/* sum_all_good - return 1 if every sample is good, else 0. */
+/* Return 1 if every sample is good, else 0. */
 static int sum_all_good(const sum_row *row)
 {
     return has_avx2() ? all_good_avx2(row) : all_good(row);
 }
 
-/* sum_keep_good - copy values and weights, with 0 for samples that are not good.
- * Returned: data, weight  [n_chan][n_corr] */
+/* Copy values and weights, with 0 for samples that are not good. Returned: data, weight  [n_chan][n_corr] */
 static void sum_keep_good(const sum_row *row, msi_c32 *data, float *weight)
 {
     if (has_avx2())
@@ -461,9 +465,9 @@ static void sum_keep_good(const sum_row *row, msi_c32 *data, float *weight)
 }
 
 /*
- * sum_add - add a row to sums over groups of channels, in double precision, in the order of channels.
- * Given:              row  all its samples are good, or 0; its flags are not read
- *                     begins  this is the first row, so the previous contents of the sums are ignored
+ * Add a row to sums over groups of channels, in double precision, in the order of channels.
+ * Given:              row     samples that are not good have value and weight 0; flags are not read
+ *                     begins  1: this is the first row, so the previous contents of the sums are ignored
  * Given and returned: value   [n_group][n_corr][2]  sums of weight x value, real and imaginary parts
  *                     weight  [n_group][n_corr]     sums of weights
  * Returns: the sum of all weights of the row
@@ -474,7 +478,7 @@ static double sum_add(const sum_row *row, const msi_channel_groups *groups, int 
     return has_avx2() ? add_row_avx2(row, groups, begins, value, weight) : add_row(row, groups, begins, value, weight);
 }
 
-/* sum_total - sum weights [n_group][n_corr] in the order of groups. Returned: total  [n_corr] */
+/* Sum weights [n_group][n_corr] in the order of groups. Returned: total  [n_corr] */
 static void sum_total(int32_t n_group, int32_t n_corr, const double *weight, double *total)
 {
     switch (n_corr) {
@@ -493,8 +497,7 @@ static void sum_total(int32_t n_group, int32_t n_corr, const double *weight, dou
     }
 }
 
-/* sum_means - divide n sums of values by those of their weights. Returned: data, weight  [n] means, sums of
- * weights */
+/* Divide n sums of values by their sums of weights. Returned: data [n] means, weight [n] sums of weights */
 static void sum_means(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight)
 {
     if (has_avx2())
@@ -505,15 +508,15 @@ static void sum_means(int64_t n, const double *value, const double *sum, msi_c32
 
 /* ---- The average ---- */
 
-/* The samples of a cell that are not good, counted while it has no good one. */
+/* The samples of a cell without a good sample. */
 typedef struct bad_samples {
-    int32_t n; /* 0: the cell has a good sample */
-    uint8_t flag;
+    int32_t n;    /* number of samples; 0: the cell has a good sample */
+    uint8_t flag; /* flag of the mean */
 } bad_samples;
 
-/* The sums of the cells of an interval, each a group of channels and a correlation: weighted sums of the good samples
- * or, if there is none, plain sums of the others. An interval without a row has old values of the previous interval
- * here. */
+/* The sums of the cells of an interval. A cell is a group of channels and a correlation. It has weighted sums of the
+ * good samples or, if there is none, plain sums of all samples. Before the first row of an interval the contents are
+ * undefined, except that bad[].n is 0. */
 typedef struct sums {
     double *value;    /* [n_group][n_corr][2] real and imaginary part */
     double *weight;   /* [n_group][n_corr] */
@@ -538,8 +541,8 @@ struct msi_average {
     int32_t n_chan, n_corr, n_group;
     const msi_channel_groups *groups;
     msi_average_time time;
-    double most_turns;           /* the turns with a loss of time.loss */
-    double origin_s, previous_s; /* the beginning of the bins; the latest TIME since */
+    double most_turns;           /* change of phase, in turns, with a loss of time.loss */
+    double origin_s, previous_s; /* the beginning of the first bin; the latest TIME since then */
     double next_end_s;           /* the earliest end of a current interval */
     int64_t n_back;              /* rows earlier than a previous row of their baseline */
     int64_t n_interval, n_interval_allocated, last_found;
@@ -633,7 +636,8 @@ static int grow_intervals(msi_average *a)
     return MSI_OK;
 }
 
-/* Return the averaging time of a row's baseline: whole integrations, at least one. */
+/* Return the averaging time of a row's baseline, in seconds: a whole number of integrations, or 0 if it is shorter than
+ * one integration. Without a limit, as for a baseline of length 0, it is an hour. */
 static double longest_interval_s(const msi_average *a, const msi_set_row *r)
 {
     const msi_average_time *t = &a->time;
@@ -673,6 +677,7 @@ static int find_interval(msi_average *a, const msi_set_row *r, interval **out)
 
 /* ---- Finished rows ---- */
 
+/* Fill a row's times, exposure and UVW. A single row is copied. */
 static void finish_row(const interval *v, msi_set_row *r)
 {
     *r = v->first;
@@ -686,7 +691,7 @@ static void finish_row(const interval *v, msi_set_row *r)
     r->flag_row = v->all_flag_row != 0;
 }
 
-/* Set WEIGHT and SIGMA of an averaged row from the mean weight of its good channels. */
+/* Set WEIGHT and SIGMA of an averaged row from the mean weight of its good groups of channels. */
 static void finish_weights(const msi_average *a, const sums *sum, int64_t n_bad, msi_set_row *r)
 {
     double total[MSI_MAX_CORR] = {0};
@@ -737,9 +742,10 @@ static int finish_interval(msi_average *a, interval *v)
     return MSI_OK;
 }
 
-/* ---- Add ---- */
+/* ---- Adding rows ---- */
 
-/* Return the smaller or larger number, or the one that is not NaN, like fmin and fmax, which are not inlined. */
+/* Return the smaller or the larger number; if one is NaN, the other. They replace fmin and fmax, which are not
+ * inlined. */
 static inline double smaller_of(double a, double b)
 {
     return b < a || isnan(a) ? b : a;
@@ -750,7 +756,8 @@ static inline double larger_of(double a, double b)
     return b > a || isnan(a) ? b : a;
 }
 
-/* Add the samples of a row to a cell without a good sample. */
+/* Add the samples of a row to a cell without a good sample. The flag of a single sample is kept; a mean of several is
+ * flagged. */
 static void add_bad(const msi_average *a, const sums *sum, int64_t cell, const sum_row *row)
 {
     const int32_t g = (int32_t)(cell / a->n_corr);
@@ -837,7 +844,7 @@ static void begin_interval(interval *v, const msi_set_row *r)
     *v = (interval){.first = *r, .longest_s = longest_s, .newest_s = newest_s};
 }
 
-/* Count time bins from the first row, and again from the first row after a gap or a step back in time. */
+/* Set the beginning of the first bin to that of the first row, and again after a gap or a step back in time. */
 static void update_origin(msi_average *a, const msi_set_row *r)
 {
     const double gap_s = larger_of(a->time.longest_s, 4 * r->interval_s);
@@ -868,7 +875,8 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows)
     return MSI_OK;
 }
 
-/* Drop the baselines without a current interval if they are more than half, because scans change. */
+/* Drop baselines without a current interval if they are more than half of all. Each scan has new ones, because the scan
+ * is part of the key. */
 static void drop_finished(msi_average *a)
 {
     const int64_t n_sum = n_cell(a);

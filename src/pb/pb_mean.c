@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The mean primary beam of an image:
+ * The mean primary beam of an image is computed in three steps:
  *
- * 1. Every field with selected rows is a pointing, weighted by its rows. Baselines are sorted by the kinds of their two
- *    dishes; times into bins of sidereal time, weighted by their rows.
- * 2. On each node of a coarse grid the responses of all pointings, kinds of baselines, times and frequencies are
- *    added. Models that do not turn on the sky need one time, those of one kind of dish one kind of baseline.
- * 3. Interpolation between six nodes along each axis, by Lagrange's polynomial, gives the response at each pixel. Nodes
- *    are at most h = 1/16 of the half-power width apart. The error is at most 3.5 h^6 / 720 of the sixth derivative, for
- *    a Gaussian 120 (4 ln 2)^3: along both axes 1.5e-6 of the peak. Along a whole row it is faster to find the middles
- *    between nodes so, and to go on by a cubic, whose error is 0.56 (h / 2)^4 / 24 of the fourth derivative, 2e-6.
+ * 1. Every field with selected rows is a pointing, weighted by the number of its rows. Baselines are grouped by the
+ *    kinds of their two dishes. Times are grouped into bins of sidereal time, weighted by the number of their rows.
+ * 2. At each node of a coarse grid, the responses of all pointings, kinds of baselines, times and frequencies are
+ *    added. A model that does not rotate on the sky needs one time. An array with one kind of dish needs one kind of
+ *    baseline.
+ * 3. The response at a pixel is interpolated from six nodes along each axis, by Lagrange's polynomial. The distance h
+ *    of nodes is at most 1/16 of the half-power width. The error is at most 3.5 h^6 / 720 times the sixth derivative.
+ *    For a Gaussian the derivative is 120 (4 ln 2)^3, and the error along both axes is 1.5e-6 of the peak. For a whole
+ *    row, another way is faster: only the points midway between nodes are interpolated from six nodes, and pixels are
+ *    interpolated by a cubic. The cubic's error is 0.56 (h / 2)^4 / 24 times the fourth derivative, or 2e-6 of the
+ *    peak.
  *
- * Images of single hands respond by the power of their feed. Rows of one response and Taylor terms use the same grid, so
- * they are in this file too.
+ * The response of an image of one parallel-hand correlation is the power of its feed. Rows of one response, and Taylor
+ * terms, use the same grid, so they are in this file too.
  */
 #include "src/pb/pb_mean.h"
 
@@ -25,11 +28,14 @@
 #include "core/status.h"
 #include "src/pb/pb_file.h"
 
-/* Nodes per half-power width, and the most nodes along an axis of an image: beyond, beams would be too small to see.
- * Nodes of an interpolation, and those before the first pixel: one more, for the middle between nodes. */
-enum { NODES_PER_WIDTH = 16, MOST_NODES = 4096, TAPS = 6, BEFORE = TAPS / 2 };
+enum {
+    NODES_PER_WIDTH = 16, /* nodes per half-power width */
+    MOST_NODES = 4096,    /* nodes along an axis; a beam that needs more is too small to be resolved */
+    TAPS = 6,             /* nodes of an interpolation */
+    BEFORE = TAPS / 2     /* nodes before the first pixel: TAPS / 2 - 1, and one for the point midway between nodes */
+};
 
-/* Return the nodes along an axis of n pixels. */
+/* Return the number of nodes along an axis of n pixels. */
 static int64_t count_nodes(int64_t n, int64_t step)
 {
     return (n - 1) / step + TAPS + 2;
@@ -37,25 +43,28 @@ static int64_t count_nodes(int64_t n, int64_t step)
 
 /* ---- The response of one baseline in one direction ---- */
 
+/* Return 0 to 3 for a plane of I, Q, U, V; -1 for others. */
 static int stokes_of(const msi_plane *p)
 {
     return p->pol >= MSI_POL_I && p->pol <= MSI_POL_V ? (int)(p->pol - MSI_POL_I) : -1;
 }
 
-/* The feed of a hand of two like feeds: 0 X or R, 1 Y or L; -1 for others. */
+/* Return the feed of a parallel-hand correlation: 0 for XX and RR, 1 for YY and LL; -1 for others. */
 static int feed_of(const msi_plane *p)
 {
     if (p->pol == MSI_POL_XX || p->pol == MSI_POL_RR) return 0;
     return p->pol == MSI_POL_YY || p->pol == MSI_POL_LL ? 1 : -1;
 }
 
-/* Add a response. Given: m  [to][from] Stokes parameters */
+/* Add a weighted response to the sums of a node.
+ * Given:              m    [to][from] Stokes parameters
+ * Given and returned: sum  [n_plane^2 + 2] matrix of the planes, then the power of both feeds */
 static void add_response(const msi_pb_target *t, double m[4][4], double weight, double *sum)
 {
     for (int to = 0; to < t->n_plane; to++)
         for (int from = 0; from < t->n_plane; from++) {
             const int a = stokes_of(&t->planes[to]), b = stokes_of(&t->planes[from]);
-            /* The hands of circular feeds differ by V, those of linear feeds by Q. */
+            /* RR and LL differ by V, XX and YY by Q. */
             const int difference = t->planes[to].pol == MSI_POL_RR || t->planes[to].pol == MSI_POL_LL ? 3 : 1;
             double value = 0;
             if (a >= 0 && b >= 0)
@@ -88,25 +97,25 @@ static void add_pair(const msi_pb_target *t, msi_pb_jones p, msi_pb_jones q, dou
 
 /* ---- One direction ---- */
 
-/* A pointing, and the times that matter. */
-typedef struct seen_pointing {
+/* A pointing, and the times at which its beam is computed: one if the beam does not rotate on the sky. */
+typedef struct pointing_view {
     msi_pb_view view;
     double weight;
-    int n_turn;
+    int n_time_used;
     msi_pb_moment time[MSI_MS_TIME_BINS];
-} seen_pointing;
+} pointing_view;
 
-static void see_pointing(seen_pointing *s, const msi_pb_array *a, const msi_pb_pointing *p, const msi_pb_target *t)
+static void prepare_pointing(pointing_view *s, const msi_pb_array *a, const msi_pb_pointing *p, const msi_pb_target *t)
 {
     const msi_pb_site *site = &a->set[p->set];
     s->weight = p->weight;
     msi_pb_view_make(&s->view, a, p, (const double[]){t->ra_rad, t->dec_rad});
-    s->n_turn = site->turns && site->n_time > 0 ? site->n_time : 1;
-    for (int i = 0; i < s->n_turn; i++) s->time[i] = msi_pb_view_under(&s->view, &site->time[i]);
+    s->n_time_used = site->turns && site->n_time > 0 ? site->n_time : 1;
+    for (int i = 0; i < s->n_time_used; i++) s->time[i] = msi_pb_view_under(&s->view, &site->time[i]);
 }
 
 /* Add the responses of a pointing at a frequency and a time. */
-static void add_time(const seen_pointing *s, const msi_pb_target *t, double freq_hz, const msi_pb_moment *when,
+static void add_time(const pointing_view *s, const msi_pb_target *t, double freq_hz, const msi_pb_moment *when,
                      const double *lmn, double weight, double *sum)
 {
     msi_pb_jones of[MSI_PB_STATIONS];
@@ -125,8 +134,8 @@ static void add_time(const seen_pointing *s, const msi_pb_target *t, double freq
             if (site->pair[p * n + q] > 0) add_pair(t, of[p], of[q], weight * site->pair[p * n + q], sum);
 }
 
-/* The angle beyond which a pointing's model is not valid, at the highest frequency of the target. */
-static double limit_of(const seen_pointing *s, const msi_pb_target *t)
+/* Return the angle from the pointing, in rad, within which its model is valid at all frequencies of the target. */
+static double limit_of(const pointing_view *s, const msi_pb_target *t)
 {
     double limit = t->reach_rad > 0 ? t->reach_rad : MSI_PI;
     for (int f = 0; f < t->n_freq; f++)
@@ -135,28 +144,30 @@ static double limit_of(const seen_pointing *s, const msi_pb_target *t)
 }
 
 /*
- * Add the responses of all pointings in a direction l, m, n from the image's centre.
- * Given: limit  [n] angles of the pointings; with several of them, each counts only within its own
+ * Add the responses of all n pointings in the direction lmn = l, m, n from the image's centre.
+ * Given: limit  [n] rad; a pointing adds nothing beyond its limit, unless it is the only one
  */
-static void respond(const seen_pointing *s, int64_t n, const double *limit, const msi_pb_target *t, const double *lmn,
-                    double *sum)
+static void add_direction(const pointing_view *s, int64_t n, const double *limit, const msi_pb_target *t,
+                          const double *lmn, double *sum)
 {
     for (int64_t i = 0; i < n; i++, s++) {
-        double all = 0;
+        double sum_weight = 0;
         if (n > 1 && msi_pb_view_angle(&s->view, lmn) > limit[i]) continue;
-        for (int k = 0; k < s->n_turn; k++) all += s->n_turn > 1 ? s->time[k].horizon.weight : 1;
-        for (int k = 0; k < s->n_turn; k++)
+        for (int k = 0; k < s->n_time_used; k++) sum_weight += s->n_time_used > 1 ? s->time[k].horizon.weight : 1;
+        for (int k = 0; k < s->n_time_used; k++)
             for (int f = 0; f < t->n_freq; f++)
                 if (t->weight[f] > 0)
                     add_time(s, t, t->freq_hz[f], &s->time[k], lmn,
-                             s->weight * t->weight[f] * (s->n_turn > 1 ? s->time[k].horizon.weight : 1) / all, sum);
+                             s->weight * t->weight[f] * (s->n_time_used > 1 ? s->time[k].horizon.weight : 1) /
+                                 sum_weight,
+                             sum);
     }
 }
 
 /* ---- The grid ---- */
 
-/* Lay the nodes: three more than the image on the low side and four on the high side, for the interpolation. Steps are
- * even, or 1. */
+/* Choose the step of the nodes, which is even or 1, and allocate them. The interpolation needs three nodes below the
+ * first pixel of an axis, and four above the last one. */
 static int lay_nodes(msi_pb_mean *m, const msi_pb_array *a, const msi_pb_target *t)
 {
     const double cell = fmax(t->geometry.cell_x_rad, t->geometry.cell_y_rad);
@@ -174,8 +185,8 @@ static int lay_nodes(msi_pb_mean *m, const msi_pb_array *a, const msi_pb_target 
     return msi_alloc(&m->node, m->n_x * m->n_y * (m->n_element + 2), sizeof *m->node, "the primary beam");
 }
 
-/* Check that beams by direction of the sky cover the nodes that pixels use. */
-static int check_cover(const msi_pb_mean *m, const seen_pointing *s, int64_t n)
+/* Check that models given on the sky cover all nodes that pixels use. */
+static int check_cover(const msi_pb_mean *m, const pointing_view *s, int64_t n)
 {
     const msi_image_geometry *g = &m->geometry;
     const double step = (double)m->step, end[2] = {(double)(m->n_x - 1 - BEFORE), (double)(m->n_y - 1 - BEFORE)},
@@ -187,28 +198,31 @@ static int check_cover(const msi_pb_mean *m, const seen_pointing *s, int64_t n)
     return MSI_OK;
 }
 
-static void fill_node(const seen_pointing *s, const msi_pb_array *a, const double *limit, const msi_pb_target *t,
+/* Compute the mean response at node (i, j). */
+static void fill_node(const pointing_view *s, const msi_pb_array *a, const double *limit, const msi_pb_target *t,
                       msi_pb_mean *m, int64_t i, int64_t j)
 {
     double sum[MSI_MAX_PLANES * MSI_MAX_PLANES + 2] = {0};
-    double all = 0, of_freq = 0;
+    double pointing_weight = 0, freq_weight = 0;
     float *node = m->node + (j * m->n_x + i) * (m->n_element + 2);
     const double l = t->l + ((double)t->geometry.nx / 2 - (double)((i - BEFORE) * m->step)) * t->geometry.cell_x_rad;
     const double y = t->m + ((double)((j - BEFORE) * m->step) - (double)t->geometry.ny / 2) * t->geometry.cell_y_rad;
     const double r2 = l * l + y * y;
-    /* Nodes beyond the horizon serve the interpolation of pixels before it. */
+    /* Pixels above the horizon are also interpolated from nodes below it. Such a node gets the response at the
+     * horizon. */
     const double scale = r2 < 1 ? 1 : 1 / sqrt(r2), lmn[3] = {l * scale, y * scale, r2 < 1 ? sqrt(1 - r2) : 0};
-    respond(s, a->n_pointing, limit, t, lmn, sum);
-    for (int64_t k = 0; k < a->n_pointing; k++) all += s[k].weight;
-    for (int f = 0; f < t->n_freq; f++) of_freq += t->weight[f];
-    for (int k = 0; k < m->n_element + 2; k++) node[k] = (float)(sum[k] / all / of_freq);
+    add_direction(s, a->n_pointing, limit, t, lmn, sum);
+    for (int64_t k = 0; k < a->n_pointing; k++) pointing_weight += s[k].weight;
+    for (int f = 0; f < t->n_freq; f++) freq_weight += t->weight[f];
+    for (int k = 0; k < m->n_element + 2; k++) node[k] = (float)(sum[k] / pointing_weight / freq_weight);
 }
 
-static int make_discs(msi_pb_mean *m, const seen_pointing *s, int64_t n, const double *limit)
+/* Store the discs on the sky in which pointings are valid; none if a pointing has no limit. */
+static int make_discs(msi_pb_mean *m, const pointing_view *s, int64_t n, const double *limit)
 {
-    int all = 1;
-    for (int64_t i = 0; i < n; i++) all &= limit[i] < MSI_PI;
-    if (!all || n > INT32_MAX) return MSI_OK;
+    int all_limited = 1;
+    for (int64_t i = 0; i < n; i++) all_limited &= limit[i] < MSI_PI;
+    if (!all_limited || n > INT32_MAX) return MSI_OK;
     MSI_TRY(msi_alloc(&m->disc, n, sizeof *m->disc, "the primary beam"));
     m->n_disc = (int)n;
     for (int64_t i = 0; i < n; i++)
@@ -219,14 +233,14 @@ static int make_discs(msi_pb_mean *m, const seen_pointing *s, int64_t n, const d
 
 int msi_pb_mean_make(msi_pb_mean *out, const msi_pb_array *a, const msi_pb_target *t)
 {
-    seen_pointing *s = NULL;
+    pointing_view *s = NULL;
     double *limit = NULL;
     *out = (msi_pb_mean){0};
     int rc = lay_nodes(out, a, t);
     if (!rc) rc = msi_alloc(&s, a->n_pointing, sizeof *s, "pointings");
     if (!rc) rc = msi_alloc(&limit, a->n_pointing, sizeof *limit, "pointings");
     for (int64_t i = 0; !rc && i < a->n_pointing; i++) {
-        see_pointing(&s[i], a, &a->pointing[i], t);
+        prepare_pointing(&s[i], a, &a->pointing[i], t);
         limit[i] = limit_of(&s[i], t);
     }
     if (!rc) rc = check_cover(out, s, a->n_pointing);
@@ -248,7 +262,8 @@ int msi_pb_mean_make(msi_pb_mean *out, const msi_pb_array *a, const msi_pb_targe
 /* Coherencies XX, YX, XY, YY of unit Stokes parameters. */
 static const double complex coherency[4][4] = {{1, 1, 0, 0}, {0, 0, 1, -I}, {0, 0, 1, I}, {1, -1, 0, 0}};
 
-/* The place of an element: the lower triangle by rows, with the real and imaginary part of each. */
+/* The position of an element in the matrix. Elements are numbered in the lower triangle by rows. An element off the
+ * diagonal has two numbers: its real part, then its imaginary part. */
 typedef struct element_place {
     int row, column, is_imaginary;
 } element_place;
@@ -262,7 +277,8 @@ static element_place place_of(int element)
     return (element_place){0};
 }
 
-/* Find the share of a response of Stokes parameters in an element of the Hermitian part of the matrix. */
+/* Return the coefficient of the response of Stokes parameter `to` to `from` in an element of the matrix's Hermitian
+ * part. */
 static double element_of_response(int element, int to, int from)
 {
     const element_place e = place_of(element);
@@ -271,7 +287,7 @@ static double element_of_response(int element, int to, int from)
     return e.is_imaginary ? cimag(value) : creal(value);
 }
 
-/* Find the share of an element in a response of Stokes parameters. */
+/* Return the coefficient of an element in the response of Stokes parameter `to` to `from`. */
 static double response_of_element(int to, int from, int element)
 {
     const element_place e = place_of(element);
@@ -302,7 +318,9 @@ int msi_pb_mean_element(msi_pb_mean *out, const msi_pb_mean *m, const msi_plane 
     return rc;
 }
 
-/* Find the responses of a pixel. Given: share [MSI_PB_ELEMENTS][to][from] of elements in the responses of planes */
+/* Compute the responses of pixel `at` from its elements.
+ * Given:    share  [MSI_PB_ELEMENTS][n_element] coefficients of elements in the responses
+ * Returned: node   [n_element] */
 static void respond_by_elements(const float *const element[MSI_PB_ELEMENTS], const double *share, int n_element,
                                 int64_t at, float *node)
 {
@@ -375,7 +393,7 @@ void msi_pb_mean_free(msi_pb_mean *m)
 
 /* ---- Interpolation ---- */
 
-/* Find the weights of the nodes around 0 <= t < 1. */
+/* Compute the weights of six nodes for a position between the third (t = 0) and the fourth (t = 1). */
 static void weigh_nodes(double t, double w[TAPS])
 {
     for (int i = 0; i < TAPS; i++) {
@@ -386,7 +404,7 @@ static void weigh_nodes(double t, double w[TAPS])
 }
 
 /* Interpolate all values of all columns of nodes at row y of the image. Returned: row [n_x][n_element + 2] */
-static void node_row(const msi_pb_mean *m, double y, double *row)
+static void interpolate_nodes(const msi_pb_mean *m, double y, double *row)
 {
     const int64_t n = m->n_x * (m->n_element + 2), j = (int64_t)floor(y / (double)m->step);
     double w[TAPS];
@@ -397,15 +415,15 @@ static void node_row(const msi_pb_mean *m, double y, double *row)
         for (int64_t k = 0; w[i] != 0 && k < n; k++) row[k] += w[i] * (double)m->node[(j + 1 + i) * n + k];
 }
 
-/* Copy the response of a pixel of a plain mean. */
-static void from_plain(const msi_pb_mean *m, int64_t at, double *value)
+/* Copy the response of pixel `at` of a mean without nodes. Returned: value [n_element + 2] */
+static void copy_plain(const msi_pb_mean *m, int64_t at, double *value)
 {
     const int n = m->n_element + 2;
     for (int k = 0; k < n; k++) value[k] = k >= m->n_element || k % (m->n_plane + 1) == 0 ? (double)m->plain[at] : 0;
 }
 
-/* Interpolate along a row of nodes. Returned: value [n_element + 2] */
-static void at_pixel(const msi_pb_mean *m, const double *row, double x, double *value)
+/* Interpolate pixel x from a row of interpolate_nodes. Returned: value [n_element + 2] */
+static void interpolate_pixel(const msi_pb_mean *m, const double *row, double x, double *value)
 {
     const int n = m->n_element + 2;
     const int64_t i = (int64_t)floor(x / (double)m->step);
@@ -458,15 +476,16 @@ void msi_pb_mean_at(const msi_pb_mean *m, int64_t x, int64_t y, double *matrix)
 
 /* ---- Rows of one response, several times faster than matrices of pixels ---- */
 
-/* The interpolation of one value of the nodes. Along a row it is cubic, between the nodes and the middles between them. */
+/* The interpolation of one element of the nodes. Along a row it is cubic; its points are the nodes and the points
+ * midway between them. */
 typedef struct row_work {
     const msi_pb_mean *m;
     int element;
-    int64_t cell; /* pixels from a node to a middle, or to the next node if that is one pixel */
-    float middle[TAPS];
-    float *weight; /* [4][cell] of the neighbours of each pixel */
-    float *of_row; /* [TAPS][step] of the nodes around each row */
-    float *node;   /* [threads][3 n_x] */
+    int64_t cell;       /* pixels between points of the cubic: step / 2, or 1 if the step is 1 */
+    float middle[TAPS]; /* weights of nodes for the point midway between them */
+    float *weight;      /* [4][cell] weights of points for each pixel */
+    float *row_weight;  /* [TAPS][step] weights of nodes for each row */
+    float *node;        /* [threads][3 n_x] for work */
 } row_work;
 
 static int begin_rows(row_work *w, const msi_pb_mean *m, int element)
@@ -476,22 +495,22 @@ static int begin_rows(row_work *w, const msi_pb_mean *m, int element)
     if (m->plain) return MSI_OK;
     MSI_TRY(msi_alloc(&w->weight, 4 * w->cell + TAPS * m->step + 3 * omp_get_max_threads() * m->n_x, sizeof *w->weight,
                       "rows of the primary beam"));
-    w->of_row = w->weight + 4 * w->cell;
-    w->node = w->of_row + TAPS * m->step;
+    w->row_weight = w->weight + 4 * w->cell;
+    w->node = w->row_weight + TAPS * m->step;
     for (int64_t i = 0; i < w->cell; i++) {
         msi_pb_cubic((double)i / (double)w->cell, at);
         for (int k = 0; k < 4; k++) w->weight[k * w->cell + i] = (float)at[k];
     }
     for (int64_t i = 0; i < m->step; i++) {
         weigh_nodes((double)i / (double)m->step, at);
-        for (int k = 0; k < TAPS; k++) w->of_row[k * m->step + i] = (float)at[k];
+        for (int k = 0; k < TAPS; k++) w->row_weight[k * m->step + i] = (float)at[k];
     }
     weigh_nodes(0.5, at);
     for (int k = 0; k < TAPS; k++) w->middle[k] = (float)at[k];
     return MSI_OK;
 }
 
-/* Interpolate row y, without a look at the model's range. Given: node [3 n_x] for work */
+/* Interpolate row y, inside and outside the model's range. Given: node [3 n_x] for work. Returned: value [nx] */
 static void interpolate_row(const row_work *w, int64_t y, float *node, float *value)
 {
     const msi_pb_mean *m = w->m;
@@ -500,10 +519,10 @@ static void interpolate_row(const row_work *w, int64_t y, float *node, float *va
     float *line = node;
     for (int64_t i = 0; i < m->n_x; i++) node[i] = 0;
     for (int k = 0; k < TAPS; k++) {
-        const float of_row = w->of_row[k * step + y - j * step];
+        const float row_weight = w->row_weight[k * step + y - j * step];
         const float *from = m->node + (j + 1 + k) * m->n_x * (m->n_element + 2) + w->element;
         /* Nodes that are not used may be NaN. */
-        for (int64_t i = 0; i < m->n_x && of_row != 0; i++) node[i] += of_row * from[i * (m->n_element + 2)];
+        for (int64_t i = 0; i < m->n_x && row_weight != 0; i++) node[i] += row_weight * from[i * (m->n_element + 2)];
     }
     if (per_node > 1) {
         line = node + m->n_x;
@@ -527,8 +546,9 @@ static void interpolate_row(const row_work *w, int64_t y, float *node, float *va
 }
 
 /*
- * Find the pixels of row y in a disc: l d_l + m d_m + n d_n is concave along the row, so that they lie together.
- * Returned: range  the first one and one beyond the last one
+ * Find the pixels of row y inside the only disc. They are contiguous, because l d_l + m d_m + n d_n is concave along
+ * the row.
+ * Returned: range  the first pixel inside, and the first pixel after it outside
  */
 static void find_range(const msi_pb_mean *m, int64_t y, int64_t range[2])
 {
@@ -554,7 +574,7 @@ static void find_range(const msi_pb_mean *m, int64_t y, int64_t range[2])
     }
 }
 
-/* Set the pixels of row y to NaN that are below the horizon or outside the model's range. */
+/* Set pixels of row y that are below the horizon or outside the model's range to NaN. */
 static void blank_row(const msi_pb_mean *m, int64_t y, float *value)
 {
     const int64_t nx = m->geometry.nx;
@@ -572,8 +592,8 @@ static void blank_row(const msi_pb_mean *m, int64_t y, float *value)
     for (int64_t x = range[1]; x < nx; x++) value[x] = NAN;
 }
 
-/* Find row y of a response; NaN where it is not known. */
-static void find_row(const row_work *w, int64_t y, float *value)
+/* Compute row y of a response: NaN where it is not known. Returned: value [nx] */
+static void response_row(const row_work *w, int64_t y, float *value)
 {
     const msi_pb_mean *m = w->m;
     const int64_t nx = m->geometry.nx;
@@ -583,7 +603,7 @@ static void find_row(const row_work *w, int64_t y, float *value)
     blank_row(m, y, value);
 }
 
-/* Invert a matrix by elimination with pivots. Returns: 1, or 0 if it is singular. */
+/* Invert an n x n matrix a, which is overwritten, by elimination with pivots. Returns: 1, or 0 if it is singular */
 static int invert(int n, double *a, double *inverse)
 {
     for (int i = 0; i < n * n; i++) inverse[i] = i % (n + 1) == 0;
@@ -608,17 +628,17 @@ static int invert(int n, double *a, double *inverse)
     return 1;
 }
 
-/* Work for each pixel. */
+/* A function to call for each pixel, and its arguments. */
 typedef struct pixel_work {
     void (*work)(const msi_pb_mean *m, const struct pixel_work *w, const double *value, int64_t at);
-    const void *from; /* pixels of the image before; may be those of the image */
+    const void *from; /* input pixels, of the image's shape and precision; may be image->pixel */
     msi_image *image;
     double limit;
-    int first; /* the number of the image's first plane among those of the mean */
+    int first; /* index of the image's first plane among the planes of the mean */
 } pixel_work;
 
-/* Work on all pixels. The values are [n_element + 2], NULL where nothing is seen. */
-static int work_on_pixels(const msi_pb_mean *m, const pixel_work *w)
+/* Call w->work for each pixel with the response value [n_element + 2], or with NULL where it is not known. */
+static int for_each_pixel(const msi_pb_mean *m, const pixel_work *w)
 {
     const int64_t nx = m->geometry.nx, ny = m->geometry.ny;
     const int64_t n_row = m->n_x * (m->n_element + 2) + 1;
@@ -629,13 +649,13 @@ static int work_on_pixels(const msi_pb_mean *m, const pixel_work *w)
         double *row = rows + omp_get_thread_num() * n_row, value[MSI_MAX_PLANES * MSI_MAX_PLANES + 2];
 #pragma omp for schedule(static)
         for (int64_t y = 0; y < ny; y++) {
-            if (!m->plain) node_row(m, (double)y, row);
+            if (!m->plain) interpolate_nodes(m, (double)y, row);
             for (int64_t x = 0; x < nx; x++) {
                 const int is_seen = is_valid(m, (double)x, (double)y);
                 if (is_seen && m->plain)
-                    from_plain(m, y * nx + x, value);
+                    copy_plain(m, y * nx + x, value);
                 else if (is_seen)
-                    at_pixel(m, row, (double)x, value);
+                    interpolate_pixel(m, row, (double)x, value);
                 w->work(m, w, is_seen ? value : NULL, y * nx + x);
             }
         }
@@ -644,14 +664,14 @@ static int work_on_pixels(const msi_pb_mean *m, const pixel_work *w)
     return MSI_OK;
 }
 
-/* Return a pixel of a plane before the work. */
+/* Return an input pixel. */
 static double value_before(const pixel_work *w, int plane, int64_t at)
 {
     return msi_image_value(w->from, w->image->precision, plane * msi_image_n_pixel(&w->image->geometry) + at);
 }
 
-/* Return the least norm of the rows of a matrix. Feeds that are turned on the sky, as those of LOFAR and the MWA, turn Q
- * and U, whose responses to themselves are then negative or 0. */
+/* Return the least norm of the rows of a matrix, which measures the response. The diagonal would not do: feeds of LOFAR
+ * and the MWA are rotated on the sky, which mixes Q and U. Their responses to themselves can then be negative or 0. */
 static double least_row(const double *matrix, int n)
 {
     double least = INFINITY;
@@ -663,7 +683,7 @@ static double least_row(const double *matrix, int n)
     return least;
 }
 
-/* Correct the planes of a pixel by its matrix. */
+/* Correct the planes of a pixel: multiply by the inverse matrix, or divide if the image has only some of the planes. */
 static void correct_pixel(const msi_pb_mean *m, const pixel_work *w, const double *value, int64_t at)
 {
     const int n = w->image->n_plane, first = w->first, is_whole = n == m->n_plane;
@@ -702,7 +722,7 @@ static int divide_plane(const msi_pb_mean *m, int first, double limit, const voi
 #pragma omp parallel for schedule(static) if (!rc)
     for (int64_t y = 0; y < (rc ? 0 : m->geometry.ny); y++) {
         float *row = rows + omp_get_thread_num() * nx;
-        find_row(&w, y, row);
+        response_row(&w, y, row);
         if (image->precision == MSI_FP32) {
             float *pixel = (float *)image->pixel + y * nx;
             const float *in = (const float *)from + y * nx;
@@ -721,7 +741,7 @@ static int divide_plane(const msi_pb_mean *m, int first, double limit, const voi
 int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, const void *from, msi_image *image)
 {
     if (image->n_plane == 1) return divide_plane(m, first, limit, from, image);
-    return work_on_pixels(
+    return for_each_pixel(
         m, &(pixel_work){.work = correct_pixel, .from = from, .image = image, .limit = limit, .first = first});
 }
 
@@ -729,7 +749,7 @@ int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, const voi
 
 enum { MOST_TERMS = 4, MOST_FREQUENCIES = 2 * MOST_TERMS - 1, MOST_UNKNOWNS = MOST_TERMS * MSI_MAX_PLANES };
 
-/* A correction of terms, with what is the same for all pixels. */
+/* A correction of Taylor terms: its arguments, and quantities that are the same for all pixels. */
 typedef struct term_correction {
     const msi_pb_mean *node;
     msi_pb_taylor taylor;
@@ -740,6 +760,7 @@ typedef struct term_correction {
     msi_image *term, *beam, *covariance;
 } term_correction;
 
+/* Compute the Hessian of the fit, H_ij = sum_k share_k x_k^(i+j), and its inverse. */
 static void find_hessian(term_correction *c)
 {
     const int n = c->taylor.n_term;
@@ -753,7 +774,8 @@ static void find_hessian(term_correction *c)
     (void)invert(n, copy, c->inverse);
 }
 
-/* Sum share x^n P over the nodes. Given: value [n_node][n_element + 2] */
+/* Return the sum over frequencies of share x^n times an element of the response.
+ * Given: value  [n_node][n_element + 2] */
 static double beam_moment(const term_correction *c, const double *value, int n, int element)
 {
     double sum = 0;
@@ -761,7 +783,7 @@ static double beam_moment(const term_correction *c, const double *value, int n, 
     return sum;
 }
 
-/* Set all images of a pixel to NaN. */
+/* Set pixel `at` of all output images to NaN. */
 static void blank_terms(const term_correction *c, int64_t at)
 {
     for (int i = 0; i < c->term->n_plane; i++) {
@@ -771,7 +793,8 @@ static void blank_terms(const term_correction *c, int64_t at)
     for (int i = 0; c->covariance && i < 3; i++) msi_image_set(c->covariance, i, at, NAN);
 }
 
-/* Find the variances of the terms of a plane: B^-1 H B^-1 of its responses to itself. */
+/* Compute the covariances of the first two terms of a plane, B^-1 H B^-1. B is made from the plane's responses to
+ * itself. */
 static void find_covariance(const term_correction *c, const double *value, int64_t at)
 {
     static const int of[3][2] = {{0, 0}, {0, 1}, {1, 1}};
@@ -837,21 +860,21 @@ int msi_pb_mean_correct_terms(const msi_pb_mean *node, const msi_pb_taylor *t, d
     const int64_t nx = node->geometry.nx, ny = node->geometry.ny, n_value = node->n_element + 2,
                   n_row = node->n_x * n_value, n_unknown = t->n_term * node->n_plane,
                   n_work = t->n_node * (n_row + n_value) + 2 * n_unknown * n_unknown;
-    double *all;
+    double *buffers;
     find_hessian(&c);
-    MSI_TRY(msi_alloc(&all, omp_get_max_threads() * n_work, sizeof *all, "rows of primary beams"));
+    MSI_TRY(msi_alloc(&buffers, omp_get_max_threads() * n_work, sizeof *buffers, "rows of primary beams"));
 #pragma omp parallel
     {
-        double *row = all + omp_get_thread_num() * n_work, *value = row + t->n_node * n_row,
+        double *row = buffers + omp_get_thread_num() * n_work, *value = row + t->n_node * n_row,
                *work = value + t->n_node * n_value;
 #pragma omp for schedule(dynamic, 16)
         for (int64_t y = 0; y < ny; y++) {
-            for (int k = 0; k < t->n_node; k++) node_row(&node[k], (double)y, row + k * n_row);
+            for (int k = 0; k < t->n_node; k++) interpolate_nodes(&node[k], (double)y, row + k * n_row);
             for (int64_t x = 0; x < nx; x++) {
                 int is_there = 1;
                 for (int k = 0; k < t->n_node && is_there; k++) {
                     is_there = is_valid(&node[k], (double)x, (double)y);
-                    if (is_there) at_pixel(&node[k], row + k * n_row, (double)x, value + k * n_value);
+                    if (is_there) interpolate_pixel(&node[k], row + k * n_row, (double)x, value + k * n_value);
                 }
                 if (is_there)
                     correct_terms(&c, value, work, y * nx + x);
@@ -860,7 +883,7 @@ int msi_pb_mean_correct_terms(const msi_pb_mean *node, const msi_pb_taylor *t, d
             }
         }
     }
-    msi_free(all);
+    msi_free(buffers);
     return MSI_OK;
 }
 
@@ -874,14 +897,15 @@ int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double 
 #pragma omp parallel for schedule(static)
     for (int64_t y = 0; y < m->geometry.ny; y++) {
         float *row = pixel + y * nx;
-        find_row(&w, y, row);
+        response_row(&w, y, row);
         for (int64_t x = 0; limit >= 0 && x < nx; x++) row[x] = row[x] > least ? row[x] : NAN;
     }
     msi_free(w.weight);
     return MSI_OK;
 }
 
-static void see_pixel(const msi_pb_mean *m, const pixel_work *w, const double *value, int64_t at)
+/* Multiply the planes of a pixel by its matrix; 0 where it is not known. */
+static void apply_pixel(const msi_pb_mean *m, const pixel_work *w, const double *value, int64_t at)
 {
     const int n = m->n_plane;
     double in[MSI_MAX_PLANES];
@@ -895,12 +919,13 @@ static void see_pixel(const msi_pb_mean *m, const pixel_work *w, const double *v
 
 int msi_pb_mean_see(const msi_pb_mean *m, msi_image *image)
 {
-    return work_on_pixels(m, &(pixel_work){.work = see_pixel, .from = image->pixel, .image = image});
+    return for_each_pixel(m, &(pixel_work){.work = apply_pixel, .from = image->pixel, .image = image});
 }
 
 /* Below this response the polarisations are not separated: the inverse would amplify noise. */
 static const double LEAST_SEPARATED = 0.02;
 
+/* Multiply the planes of a pixel by the inverse of its matrix and the square of plane 0's response to itself. */
 static void weigh_pixel(const msi_pb_mean *m, const pixel_work *w, const double *value, int64_t at)
 {
     const int n = m->n_plane;
@@ -923,7 +948,7 @@ static void weigh_pixel(const msi_pb_mean *m, const pixel_work *w, const double 
 
 int msi_pb_mean_weigh(const msi_pb_mean *m, msi_image *image)
 {
-    return work_on_pixels(m, &(pixel_work){.work = weigh_pixel, .from = image->pixel, .image = image});
+    return for_each_pixel(m, &(pixel_work){.work = weigh_pixel, .from = image->pixel, .image = image});
 }
 
 int msi_pb_mean_add(msi_pb_mean *sum, const msi_pb_mean *more, double weight)
@@ -941,14 +966,14 @@ int msi_pb_mean_add(msi_pb_mean *sum, const msi_pb_mean *more, double weight)
             memcpy(sum->disc, more->disc, (size_t)more->n_disc * sizeof *sum->disc);
         }
     }
-    const double all = sum->weight + weight;
-    if (!(weight > 0) || !(all > 0)) return MSI_OK;
+    const double total_weight = sum->weight + weight;
+    if (!(weight > 0) || !(total_weight > 0)) return MSI_OK;
     float *to = more->plain ? sum->plain : sum->node;
     const float *from = more->plain ? more->plain : more->node;
-    for (int64_t k = 0; k < n; k++) to[k] = (float)((sum->weight * to[k] + weight * from[k]) / all);
+    for (int64_t k = 0; k < n; k++) to[k] = (float)((sum->weight * to[k] + weight * from[k]) / total_weight);
     /* The smaller range of the two is valid for both. */
     for (int i = 0; i < sum->n_disc && i < more->n_disc; i++)
         sum->disc[i].cos_limit = fmax(sum->disc[i].cos_limit, more->disc[i].cos_limit);
-    sum->weight = all;
+    sum->weight = total_weight;
     return MSI_OK;
 }

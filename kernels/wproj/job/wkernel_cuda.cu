@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The sums of wkernel.c, on the device. A full plane is two small matrix products: phases at pairs of nodes times the
- * cosines along v, and the cosines along u times that. Then every element of the table gets the value of its distances.
- * Several planes are processed together, as many as fit in the scratch memory.
+ * Compute the convolution kernels of wkernel.c on the device. A full kernel of a w-plane takes two small matrix
+ * products. The first multiplies the phases at pairs of nodes by the cosines along v. The second multiplies the cosines
+ * along u by the result. This gives the kernel for each pair of distances along u and v, in steps of 1 / oversample
+ * cell. Then every element of the table is set to the value at its distances. As many w-planes as fit in the scratch
+ * memory are processed together.
  */
 
 #include <algorithm>
@@ -14,18 +16,19 @@
 
 namespace {
 
-constexpr int BLOCK = 128, ROWS = 4; /* values of a thread in the second product */
+constexpr int BLOCK = 128, ROWS = 4; /* threads of a block; values that a thread computes in the second product */
 constexpr int64_t SCRATCH_BYTES = (int64_t)256 << 20, MOST_PLANES = 1024;
 
-/* A view of one axis on the device. */
+/* The quadrature nodes of one axis, in device memory. */
 struct axis_view {
     int n_node;
-    double *x, *weight, *part; /* part NULL for full kernels */
+    double *x, *weight, *part; /* [n_node]; part is NULL for full kernels */
     double *cosine;            /* [n_node][n_distance] */
-    int64_t n_distance;
+    int64_t n_distance;        /* distances from 0, in steps of 1 / oversample cell */
 };
 
-/* A batch is planes first_plane .. of a set; the scratch holds n_distance (squared) values of each. */
+/* A batch of w-planes of a set, from first_plane on. The arrays phase, row and kernel are scratch memory. For each
+ * plane of the batch, `kernel` has n_distance values, or n_distance^2 for full kernels. */
 struct batch_view {
     int32_t first_plane, oversample;
     const int32_t *half;
@@ -34,7 +37,7 @@ struct batch_view {
     double2 *phase, *row, *kernel;
 };
 
-/* weight exp(-2 pi i turns) */
+/* Return weight exp(-2 pi i turns). */
 __device__ double2 turned(double weight, double turns)
 {
     double s, c;
@@ -42,7 +45,7 @@ __device__ double2 turned(double weight, double turns)
     return {weight * c, weight * s};
 }
 
-/* Tabulate the cosines of an axis. */
+/* Tabulate the cosines of an axis, for each node (blockIdx.y) and distance. */
 __global__ void k_cosines(axis_view a, int32_t oversample)
 {
     const int64_t q = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
@@ -51,7 +54,7 @@ __global__ void k_cosines(axis_view a, int32_t oversample)
     a.cosine[blockIdx.y * a.n_distance + q] = cospi(2 * (turns - rint(turns)));
 }
 
-/* Sum a separable kernel at a block's distances of one plane (blockIdx.y). */
+/* Sum a separable kernel over the nodes of an axis. A block has BLOCK distances of one plane (blockIdx.y). */
 __global__ void k_axis(axis_view a, batch_view b)
 {
     __shared__ double2 phase[BLOCK];
@@ -73,7 +76,7 @@ __global__ void k_axis(axis_view a, batch_view b)
     if (used) b.kernel[blockIdx.y * a.n_distance + q] = sum;
 }
 
-/* Find a full kernel's phases [u node][v node] of each plane. */
+/* Compute the weighted phases [u node][v node] of a full kernel, for each plane (blockIdx.y). */
 __global__ void k_phases(axis_view u, axis_view v, const double *screen, batch_view b)
 {
     const int64_t n = (int64_t)u.n_node * v.n_node, at = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
@@ -82,7 +85,8 @@ __global__ void k_phases(axis_view u, axis_view v, const double *screen, batch_v
     b.phase[blockIdx.y * n + at] = turned(weight, b.w_lambda[b.first_plane + (int32_t)blockIdx.y] * screen[at]);
 }
 
-/* Sum them over the nodes along v: [u node][distance]. */
+/* The first product: sum the phases over the nodes along v. The result is [u node][distance along v] of each plane
+ * (blockIdx.z). */
 __global__ void k_rows(axis_view u, axis_view v, batch_view b)
 {
     const int32_t plane = b.first_plane + (int32_t)blockIdx.z;
@@ -98,7 +102,8 @@ __global__ void k_rows(axis_view u, axis_view v, batch_view b)
     b.row[row * v.n_distance + q] = sum;
 }
 
-/* Sum those over the nodes along u: [distance along u][distance along v], ROWS of them a thread. */
+/* The second product: sum the result of k_rows over the nodes along u. The result is
+ * [distance along u][distance along v] of each plane (blockIdx.z). A thread computes ROWS distances along u. */
 __global__ void k_squares(axis_view u, axis_view v, batch_view b)
 {
     const int64_t n = msi_wkernel_distances(b.half[b.first_plane + (int32_t)blockIdx.z], b.oversample);
@@ -128,7 +133,7 @@ __device__ void put(msi_c64 *to, double2 value)
     *to = {value.x, value.y};
 }
 
-/* Set every element of a plane's rows to the value of its distance. */
+/* Fill the table of a separable kernel along one axis: set every element to the value at its distance. */
 template <typename C> __global__ void k_put_rows(axis_view a, batch_view b, const int64_t *offset, C *table)
 {
     const int32_t plane = b.first_plane + (int32_t)blockIdx.y, half = b.half[plane], taps = msi_wkernel_taps(half);
@@ -138,8 +143,8 @@ template <typename C> __global__ void k_put_rows(axis_view a, batch_view b, cons
     put(table + offset[plane] + at, b.kernel[blockIdx.y * a.n_distance + msi_wkernel_distance(tap, sub, b.oversample)]);
 }
 
-/* Set every element of a plane's squares to the value of its distances. The elements of a block have the same
- * sub-offset along u (blockIdx.y). */
+/* Fill the table of a full kernel: set every element to the value at its distances. The elements of a block have the
+ * same sub-offset along u (blockIdx.y). */
 template <typename C> __global__ void k_put_squares(axis_view u, axis_view v, batch_view b, C *table)
 {
     const int32_t plane = b.first_plane + (int32_t)blockIdx.z, half = b.half[plane], taps = msi_wkernel_taps(half);
@@ -153,7 +158,7 @@ template <typename C> __global__ void k_put_squares(axis_view u, axis_view v, ba
         b.kernel[((int64_t)blockIdx.z * u.n_distance + qu) * v.n_distance + qv]);
 }
 
-/* The workspace for making a table; its memory is freed together. */
+/* The workspace for making a table. `memory` lists the allocations, which are freed at the end. */
 struct maker {
     cudaStream_t stream;
     const msi_wkernel_spec *spec;

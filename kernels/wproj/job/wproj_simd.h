@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* If a row is not a multiple of a vector, up to this many cells to the right of a footprint are read and written back
- * unchanged. */
+/* If the length of a footprint's row is not a multiple of a vector's, up to this many cells to the right of the row are
+ * read and written back unchanged. */
 enum { MSI_WPROJ_SLACK = 8 };
 
 /* Runs of one bucket, all in one slice. */
@@ -37,8 +37,9 @@ typedef struct msi_wproj_cells {
     int64_t n_u, n_v; /* degridding only */
 } msi_wproj_cells;
 
-/* msi_wproj_first_cell - return the cell in which a footprint begins. Beyond 2^53 periods the fraction of a period is
- * rounding noise, which differs between compilations; the result must stay within the cells. */
+/* msi_wproj_first_cell - return the index of the cell in which a footprint begins, moved so that the footprint lies
+ * within the cells. Moving is needed for coordinates beyond 2^53 periods: their fraction of a period is rounding noise,
+ * which differs between compilations. */
 static inline int64_t msi_wproj_first_cell(const msi_wproj_cells *c, const msi_wproj_place *p, int32_t half)
 {
     int64_t u = p->u - half - c->u_origin, v = p->v - half - c->v_origin;
@@ -68,7 +69,8 @@ const msi_wproj_simd_table *msi_wproj_simd(void);
 
 /*
  * msi_wproj_reference_tap - return the kernel value at tap (tu, tv) of a sample's place, interpolated between
- * sub-offsets if the geometry requires it, conjugated if its residual is negative. In double, for any table.
+ * sub-offsets if the geometry requires it, and conjugated if the place's residual w is negative. The precision of the
+ * table does not matter.
  */
 msi_c64 msi_wproj_reference_tap(const msi_wproj_geometry *geometry, const msi_wkernel_set *kernels,
                                 const msi_wproj_place *place, int32_t tu, int32_t tv);
@@ -100,7 +102,7 @@ static inline msi_c64 msi_wproj_cell_get(const void *cells, int64_t at, int fp32
     return (msi_c64){(double)x.re, (double)x.im};
 }
 
-/* msi_wproj_cell_add - cell `at` += value. */
+/* msi_wproj_cell_add - add a value to cell `at`. */
 static inline void msi_wproj_cell_add(void *cells, int64_t at, int fp32, msi_c64 value)
 {
     if (fp32) {
@@ -112,8 +114,9 @@ static inline void msi_wproj_cell_add(void *cells, int64_t at, int fp32, msi_c64
     }
 }
 
-/* msi_wproj_reference_grid_f32, .._f64 - msi_wproj_grid_fn: sums in the cells' precision, everything else in double.
- * msi_wproj_reference_degrid_f32, .._f64 - msi_wproj_degrid_fn: every visibility gathers its footprint; sums in double.
+/* msi_wproj_reference_grid_f32, .._f64 - grid a span (msi_wproj_grid_fn). Sums have the precision of the cells; all
+ *                                        other numbers are double.
+ * msi_wproj_reference_degrid_f32, .._f64 - degrid a span (msi_wproj_degrid_fn). Sums are double.
  * The suffix is the precision of the cells. */
 void msi_wproj_reference_grid_f32(const msi_wproj_span *span, const msi_wproj_cells *target);
 void msi_wproj_reference_grid_f64(const msi_wproj_span *span, const msi_wproj_cells *target);
