@@ -210,7 +210,7 @@ def check_regions(s):
     s.told("no file", s.launch("-quiet", "-size", size, size, *args, "-region-mask", s.path("no.reg"), s.ms("points")), 3, "no.reg")
     s.told("an image", s.launch("-quiet", "-size", size, size, *args, "-region-mask", name + "-dirty.fits", s.ms("points")), 3,
            "-fits-mask")
-    refuse_pipes(s, ["-quiet", "-overwrite", "-size", size, size, *args])
+    refuse_pipes(s, ["-quiet", "-overwrite", "-size", size, size, *args[:-2], "-name", s.path("piped")])
 
 
 def refuse_pipes(s, args):

@@ -264,11 +264,12 @@ static const char *const images[] = {
     "3amin",    "-pol",   "I",     "-make-psf",    "-save-weights", "-channels-out", "2",         "-shift",
     "1.001rad", "0.6rad", "-taql", "ANTENNA1 < 5", "-select-spw",   "0:1~3,1",       "set.ms",    NULL};
 
-/* Image intervals in fp64, with more visibilities than the memory holds. */
+/* Image intervals in fp64, with more visibilities than the memory holds. The image needs as much memory as a reader's
+ * block, or that would be refused first. */
 static const char *const spilled[] = {
-    "msimage", "-size", "16",       "16",        "-scale",    "20asec",  "-accuracy",      "1e-8",
+    "msimage", "-size", "640",      "640",       "-scale",    "20asec",  "-accuracy",      "1e-8",
     "-j",      "1",     "-name",    "out/image", "-weight",   "uniform", "-intervals-out", "2",
-    "-field",  "all",   "-abs-mem", "0.02586",   "-temp-dir", ".",       "set.ms",         NULL};
+    "-field",  "all",   "-abs-mem", "0.0354",    "-temp-dir", ".",       "set.ms",         NULL};
 
 /* Use densities of each channel, and draw pictures. */
 static const char *const pictures[] = {
