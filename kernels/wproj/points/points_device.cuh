@@ -49,12 +49,12 @@ template <typename T> __device__ __forceinline__ square<T> find_square(const ker
  * the strides passed to start_walk, bytes or elements.
  */
 struct tap_walk {
-    int32_t column;                   /* column of the present tap */
-    int32_t image, table;             /* offsets of the present tap from the first tap of the rectangle */
-    int32_t width;                    /* taps in a row */
-    int32_t rest;                     /* n modulo width: the columns that a step moves, after whole rows */
-    int32_t image_step, table_step;   /* added to the offsets in each step */
-    int32_t image_carry, table_carry; /* added too if the column passes the end of the row */
+    int32_t column;       /* column of the present tap */
+    int32_t image, table; /* offsets of the present tap from the first tap of the rectangle */
+    int32_t width;        /* taps in a row */
+    int32_t rest;         /* n modulo width: the columns that a step moves, after whole rows */
+    /* A step is added to an offset each time, and a carry too if the column passes the end of the row. */
+    int32_t image_step, image_carry, table_step, table_carry;
 
     __device__ __forceinline__ void advance()
     {
