@@ -46,12 +46,13 @@ void give_rows(const std::vector<int64_t> &values, int64_t **rows, int64_t *n_ro
  */
 class NeededSubtables {
   public:
-    explicit NeededSubtables(ccc_table *ms)
+    NeededSubtables(ccc_table *ms, bool is_state_needed)
         : keywords(const_cast<cc::TableRecord &>(ms->table.keywordSet())), all(keywords)
     {
         const KnownManagersOnly known;
-        static const std::set<std::string> needed{"ANTENNA",      "DATA_DESCRIPTION", "FIELD", "OBSERVATION",
-                                                  "POLARIZATION", "SPECTRAL_WINDOW",  "STATE"};
+        std::set<std::string> needed{"ANTENNA",     "DATA_DESCRIPTION", "FIELD",
+                                     "OBSERVATION", "POLARIZATION",     "SPECTRAL_WINDOW"};
+        if (is_state_needed) needed.insert("STATE");
         try {
             for (cc::uInt i = 0; i < all.nfields(); i++) {
                 if (all.dataType(i) != cc::TpTable) continue;
@@ -140,7 +141,7 @@ int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t 
                                    {"scan", expressions->scan, &cc::MSSelection::setScanExpr},
                                    {"observation", expressions->observation, &cc::MSSelection::setObservationExpr},
                                    {"intent", expressions->intent, &cc::MSSelection::setStateExpr}};
-        const NeededSubtables subtables(ms);
+        const NeededSubtables subtables(ms, expressions->intent != nullptr);
         const cc::MeasurementSet set(ms->table);
         std::vector<ccc_chan_range> chosen;
         cc::TableExprNode condition;

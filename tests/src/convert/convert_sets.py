@@ -537,7 +537,7 @@ def check_safety(s):
     s.refused("a field that is not there", 3, "has no field 7", "-field", 7, a, "out.ms")
     s.refused("no such option", 2, "no such option", "-size", 5, a, "out.ms")
     for word, meant in (("-spw", "-select-spw"), ("-timebin", "-average-time"), ("-chanbin", "-average-channels"),
-                        ("-datacolumn", "-data-column"), ("-outputvis", "the output last"), ("-scan", "SCAN_NUMBER")):
+                        ("-datacolumn", "-data-column"), ("-outputvis", "the output last"), ("-scan", "-select-scan")):
         s.refused("mstransform's %s" % word, 2, meant, word, 5, a, "out.ms")
     for word, meant in (("-avarage-time", "did you mean -average-time?"), ("-average_channels", "-average-channels?"),
                         ("-mgian", "-help lists all options")):

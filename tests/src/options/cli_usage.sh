@@ -26,7 +26,7 @@ expect 2 '-size 0 0: give two even numbers' -size 0 0 -scale 1asec x.ms
 expect 2 '-size -5 -5: give two even numbers' -size -5 -5 -scale 1asec x.ms
 expect 2 '-size abc: give a whole number' -size abc abc -scale 1asec x.ms
 expect 2 '-size 1 1: give two even numbers' -size 1 1 -scale 1asec x.ms
-expect 2 '-size 1x1: give width and height' -size 1x1 1x1 -scale 1asec x.ms
+expect 2 '-size 1x1: its arguments are separate words; write -size WIDTH HEIGHT' -size 1x1 1x1 -scale 1asec x.ms
 expect 2 '-size 255 256: give two even numbers' -size 255 256 -scale 1asec x.ms
 expect 2 '-size 99999999999999999999: the number is too large' -size 99999999999999999999 2 -scale 1asec x.ms
 expect 2 '-scale -1asec: the angle must be larger than 0' -size 256 256 -scale -1asec x.ms

@@ -324,7 +324,7 @@ def check_mask_cycles(s):
         log = run(s.msimage, "-j", 2, "-backend", "cpu", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-niter", 5000,
                   "-no-update-model-required", "-name", name, *words, *options, s.ms()).stderr.decode()
         lines = [line for line in log.splitlines() if line.startswith("cycle ")]
-        return sum("in the mask" not in line for line in lines), sum("in the mask" in line for line in lines), name
+        return sum(", masked:" not in line for line in lines), sum(", masked:" in line for line in lines), name
     whole = split()
     s.must(whole[0] > 2 and whole[1] > 3, "without a limit: %d cycles, then %d in the mask" % whole[:2])
     for limit in (0, 1, 2):
@@ -345,7 +345,7 @@ def check_absolute_mask(s):
         name = s.path("choice%d" % next(s.number))
         log = run(s.msimage, "-j", 2, "-backend", "cpu", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-niter", 5000, "-mgain", 0.5,
                   "-auto-threshold", 0.5, "-no-update-model-required", "-name", name, *options, s.ms()).stderr.decode()
-        before = sum(line.startswith("cycle ") and "in the mask" not in line for line in log.splitlines())
+        before = sum(line.startswith("cycle ") and ", masked:" not in line for line in log.splitlines())
         with open(name + "-clean.csv", encoding="utf-8") as f:
             rows = list(csv.DictReader(f))
         peak = [abs(float(row["peak"])) for row in rows if int(row["major"]) in (before - 1, before)]
