@@ -413,7 +413,7 @@ def check_psfs(s):
         off = np.abs(pixels(s, "residual") - np.load(s.path("alone.npy"))).max()
         s.must(off < 1e-5, "two ranks differ from one by %.1e" % off)
     # PSFs of all cells take 67 MB; with less memory they are in files.
-    done = s.launch("-dry-run", *SIZE, *same, *one, "-dd-psf-grid", 16, 16, "-abs-mem", 0.12, path)
+    done = s.launch("-dry-run", *SIZE, *same, *one, "-dd-psf-grid", 16, 16, "-abs-mem", 0.08, path)
     s.must(done.returncode == 0 and "of images in temporary files, because of the memory limit" in done.stdout + done.stderr, "with little memory: %s" % done.stderr[-300:])
     forget(s)
 
