@@ -60,7 +60,7 @@ int msi_planes_of(const msi_pol *pol, int n_pol, int both, msi_plane planes[MSI_
 typedef struct msi_mix {
     int n;             /* 1 or 2 */
     int corr[2];       /* [n] which correlations */
-    msi_c64 factor[2]; /* [n] */
+    msi_c64 factor[2]; /* [n] all real, or all imaginary */
     msi_stokes_weight weight;
 } msi_mix;
 
