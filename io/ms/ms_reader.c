@@ -12,6 +12,7 @@
 #include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "core/units.h"
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_metadata.h"
@@ -85,7 +86,25 @@ static int check_column_is_there(const msi_ms_reader *r, const msi_ms_selection 
                          r->n_set > 1 ? ", nor has any other set" : "");
 }
 
-static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, const msi_ms_partners *partners)
+/* Find the part of an expression that is for a set. Returned: *text  owned; NULL: the expression is for all sets */
+static int part_of_set(const msi_ms_reader *r, int set, const char *expression, char **text)
+{
+    int n = 1;
+    *text = NULL;
+    if (!expression || !strchr(expression, MSI_MSSEL_NEXT_SET)) return MSI_OK;
+    for (const char *c = expression; *c; c++) n += *c == MSI_MSSEL_NEXT_SET;
+    if (n != r->n_set)
+        return msi_error_set(MSI_EINPUT,
+                             "selection '%s': %d expressions for %d set%s; give one for all sets, or one for each",
+                             expression, n, r->n_set, msi_plural(r->n_set));
+    for (int i = 0; i < set; i++) expression = strchr(expression, MSI_MSSEL_NEXT_SET) + 1;
+    const size_t length = strcspn(expression, (const char[]){MSI_MSSEL_NEXT_SET, 0});
+    MSI_TRY(msi_alloc(text, (int64_t)length + 1, 1, "a selection"));
+    memcpy(*text, expression, length);
+    return MSI_OK;
+}
+
+static int read_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, const msi_ms_partners *partners)
 {
     msi_ms_set *set = &r->set[i];
     MSI_TRY(msi_ms_set_open(set));
@@ -109,6 +128,20 @@ static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, 
     /* Only one set is open at a time, because of the limit of open files. */
     if (r->n_set > 1) msi_ms_set_close(set);
     return MSI_OK;
+}
+
+static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, const msi_ms_partners *partners)
+{
+    msi_ms_selection own = *selection;
+    char *text[MSI_N_MSSEL] = {0};
+    int rc = MSI_OK;
+    for (int k = 0; k < MSI_N_MSSEL && !rc; k++) {
+        rc = part_of_set(r, i, selection->mssel[k], &text[k]);
+        if (text[k]) own.mssel[k] = *text[k] ? text[k] : NULL;
+    }
+    if (!rc) rc = read_set(r, i, &own, partners);
+    for (int k = 0; k < MSI_N_MSSEL; k++) msi_free(text[k]);
+    return rc;
 }
 
 int msi_ms_reader_list(msi_ms_reader *r)

@@ -33,6 +33,8 @@ typedef enum msi_mssel {
     MSI_N_MSSEL
 } msi_mssel;
 
+enum { MSI_MSSEL_NEXT_SET = '|' };
+
 /* A selection of rows, channels and columns. Zero-initialised: field 0, all spws, all channels, the default column. */
 typedef struct msi_ms_selection {
     const char *data_column;  /* NULL: CORRECTED_DATA if it exists, else DATA */
@@ -49,7 +51,8 @@ typedef struct msi_ms_selection {
     msi_ms_steps steps; /* steps among those of the interval, by the same indices */
     double min_uv_lambda, max_uv_lambda; /* 0: no limit; applied a sample at a time */
     double min_uvw_m, max_uvw_m;         /* limits of the length of (u, v, w); 0: no limit; applied a row at a time */
-    const char *mssel[MSI_N_MSSEL];      /* MSSelection; NULL: none */
+    const char *mssel[MSI_N_MSSEL];      /* MSSelection; NULL: none; one for all sets, or one for each of them,
+                                              separated by MSI_MSSEL_NEXT_SET, of which an empty one selects all */
     const char *taql;                    /* a TaQL condition on rows */
     const char *spectral_frame;          /* Doppler shifts to this frame of frequencies are computed; NULL: none */
     int may_be_empty;                    /* a set may have no selected rows; all sets may, if there is an interval */

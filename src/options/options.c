@@ -578,6 +578,12 @@ int msi_options_expand_multi_ms(msi_options *o)
     if (!o->members) return MSI_OK;
     o->ms_paths = (const char *const *)o->members;
     o->n_ms = n;
+    for (int i = 0; i < MSI_N_MSSEL; i++)
+        if (o->selection.mssel[i] && strchr(o->selection.mssel[i], MSI_MSSEL_NEXT_SET))
+            return msi_error_set(MSI_EUSAGE,
+                                 "selection '%s': it has an expression for each set, but %s is a multi-MS of several; "
+                                 "give its members instead, or one expression",
+                                 o->selection.mssel[i], o->given_paths[which]);
     const msi_ms_steps steps = o->selection.steps;
     if (o->intervals_out > 1 || o->selection.interval_begin || o->selection.interval_end || steps)
         return msi_error_set(MSI_EUSAGE,

@@ -196,7 +196,8 @@ static const msi_option sample_rows[] = {
      .high = 100},
     {.name = "select-field",
      .arguments = "EXPR",
-     .help = "Select fields by a CASA expression, such as 3C286 or '3C*'.",
+     .help = "Select fields by a CASA expression, such as 3C286 or '3C*'. This and the other -select-.. options also "
+             "take an expression for each set, separated by |, such as 'HD1|HD1,HD2'; an empty one selects all.",
      .read = msi_read_text,
      AT(selection.mssel[MSI_MSSEL_FIELD])},
     {.name = "select-spw",

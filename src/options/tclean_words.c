@@ -59,7 +59,7 @@ void msi_words_free(msi_words *w)
 
 /* ---- Values ---- */
 
-enum { MOST_ITEMS = 64, MOST_TEXT = 4096 };
+enum { MOST_ITEMS = 4096, MOST_TEXT = 4096 };
 
 typedef enum value_kind { VALUE_ABSENT, VALUE_TEXT, VALUE_NUMBER, VALUE_BOOL, VALUE_NONE } value_kind;
 
@@ -70,8 +70,8 @@ typedef struct item {
 
 /* The value of a parameter: one item, or a list of them. */
 typedef struct value {
-    int is_given, is_list, n;
-    item *item; /* [n] owned */
+    int is_given, is_list, n, capacity;
+    item *item; /* [capacity] owned */
 } value;
 
 /* ---- The parameters ---- */
@@ -340,7 +340,12 @@ static int parse_item(parser *p, item *out)
 
 static int add_item(parser *p, value *v)
 {
-    if (v->n == MOST_ITEMS) return syntax(p, "the end of a list of at most 64 values");
+    if (v->n == MOST_ITEMS) return syntax(p, "the end of a list of at most 4096 values");
+    if (v->n == v->capacity) {
+        const int capacity = v->capacity ? 2 * v->capacity : 4;
+        MSI_TRY(msi_grow(&v->item, v->n, capacity, sizeof *v->item, "a call of tclean"));
+        v->capacity = capacity;
+    }
     return parse_item(p, &v->item[v->n++]);
 }
 
@@ -348,7 +353,6 @@ static int parse_value(parser *p, value *v)
 {
     msi_free(v->item);
     *v = (value){.is_given = 1, .is_list = *p->at == '[' || *p->at == '('};
-    MSI_TRY(msi_alloc(&v->item, MOST_ITEMS, sizeof *v->item, "a call of tclean"));
     if (!v->is_list) return add_item(p, v);
     const char closing = *p->at == '[' ? ']' : ')';
     p->at++;
@@ -457,32 +461,55 @@ static int is_uniform(const value *v)
     return 1;
 }
 
-/* Add an option with the text of a parameter, if it is given. A list, of several sets, must have equal items. */
+/* Add an option with the text of a parameter, if it is given. The items of a list must be equal. */
 static int put_text(msi_words *w, const parser *p, int i, const char *option)
 {
     if (!*text_of(p, i)) return MSI_OK;
-    if (!is_uniform(&p->v[i]))
-        return refuse(i, "a list", "all sets get the same selection; image sets that differ together with -taql");
+    if (!is_uniform(&p->v[i])) return refuse(i, "a list", "give one value");
     return add_words(w, 2, option, text_of(p, i));
+}
+
+/* Add an option of selection. A list has an item for each set, in their order. */
+static int put_selected(msi_words *w, const parser *p, int i, const char *option)
+{
+    const value *v = &p->v[i];
+    const char next[] = {MSI_MSSEL_NEXT_SET, 0};
+    char *all;
+    int64_t size = 1;
+    if (is_uniform(v)) return put_text(w, p, i, option);
+    if (v->n != p->v[P_VIS].n)
+        return msi_error_set(MSI_EUSAGE,
+                             "-tclean: %s is a list of %d, vis of %d; give one value for all sets, or one for each",
+                             parameters[i].name, v->n, p->v[P_VIS].n);
+    for (int k = 0; k < v->n; k++) size += (int64_t)strlen(v->item[k].text) + 1;
+    MSI_TRY(msi_alloc(&all, size, 1, "a call of tclean"));
+    for (int k = 0; k < v->n; k++) {
+        if (k) strcat(all, next);
+        strcat(all, v->item[k].text);
+    }
+    const int rc = add_words(w, 2, option, all);
+    msi_free(all);
+    return rc;
 }
 
 /* ---- Data ---- */
 
 static int put_selection(msi_words *w, const parser *p)
 {
-    const char *field = text_of(p, P_FIELD);
+    const value *field = &p->v[P_FIELD];
+    const int is_number = is_uniform(field) && !text_of(p, P_FIELD)[strspn(text_of(p, P_FIELD), "0123456789,")];
     if (!is_true(p, P_SELECTDATA, 1)) return add_words(w, 2, "-field", "all");
-    if (!*field)
-        MSI_TRY(add_words(w, 2, "-field", "all"));
+    if (is_number)
+        MSI_TRY(add_words(w, 2, "-field", text_or(p, P_FIELD, "all")));
     else
-        MSI_TRY(put_text(w, p, P_FIELD, field[strspn(field, "0123456789,")] ? "-select-field" : "-field"));
-    MSI_TRY(put_text(w, p, P_SPW, "-select-spw"));
-    MSI_TRY(put_text(w, p, P_TIMERANGE, "-select-time"));
-    MSI_TRY(put_text(w, p, P_UVRANGE, "-select-uvrange"));
-    MSI_TRY(put_text(w, p, P_ANTENNA, "-select-antenna"));
-    MSI_TRY(put_text(w, p, P_SCAN, "-select-scan"));
-    MSI_TRY(put_text(w, p, P_OBSERVATION, "-select-observation"));
-    return put_text(w, p, P_INTENT, "-select-intent");
+        MSI_TRY(put_selected(w, p, P_FIELD, "-select-field"));
+    MSI_TRY(put_selected(w, p, P_SPW, "-select-spw"));
+    MSI_TRY(put_selected(w, p, P_TIMERANGE, "-select-time"));
+    MSI_TRY(put_selected(w, p, P_UVRANGE, "-select-uvrange"));
+    MSI_TRY(put_selected(w, p, P_ANTENNA, "-select-antenna"));
+    MSI_TRY(put_selected(w, p, P_SCAN, "-select-scan"));
+    MSI_TRY(put_selected(w, p, P_OBSERVATION, "-select-observation"));
+    return put_selected(w, p, P_INTENT, "-select-intent");
 }
 
 static int put_column(msi_words *w, const parser *p)

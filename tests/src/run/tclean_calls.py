@@ -116,6 +116,35 @@ def check_selection(s):
         os.remove(os.path.join(s.out, name))
 
 
+def check_sets(s):
+    """Lists with a field, window or time for each set: the image is the mean of those of the sets, by their weights."""
+    common = ("-config", "D", "-duration", "4min", "-integration", "1min", "-pol", "XX,YY", "-noise", "0.3Jy", "-source", "60deg", "40deg", "1Jy")
+    here, away = ("60deg", "40deg"), ("62deg", "41deg")
+    one = s.made("set1.ms", *common, "-ra", away[0], "-dec", away[1], "-field", *here, "-spw", "1.3GHz", "1MHz", 2, "-spw", "1.4GHz", "1MHz", 6)
+    two = s.made("set2.ms", *common, "-ra", here[0], "-dec", here[1], "-field", *away, "-spw", "1.1GHz", "1MHz", 1, "-spw", "1.3GHz", "1MHz", 2, "-spw",
+                 "1.4GHz", "1MHz", 6, "-seed", 2)
+
+    def image(name, vis, **words):
+        done = s.launch("-quiet", "-overwrite", "-tclean", "tclean(vis=%r, imagename=%r, imsize=64, cell='12arcsec', %s)" %
+                        (vis, name, ", ".join("%s=%r" % w for w in words.items())))
+        s.must(done.returncode == 0, "%s: %s" % (words, done.stderr))
+        with fits.open(os.path.join(s.out, name + "-image.fits")) as f:
+            return f[0].data.squeeze(), f[0].header["WSCIMGWG"], f[0].header["WSCNVIS"]
+
+    for lists in (dict(field=["1", "0"], spw=["1:0~3", "2:2~5"]), dict(field=["1", "0"], spw=["", "1,2"], uvrange=[">0.5klambda", ""])):
+        (a, wa, na), (b, wb, nb) = (image("a", v, **{k: v_of[i] for k, v_of in lists.items()}) for i, v in enumerate((one, two)))
+        both, weight, n = image("b", [one, two], **lists)
+        off = np.abs(both - (wa * a + wb * b) / (wa + wb)).max()
+        s.must(off < 1e-4 * np.abs(both).max() and n == na + nb and abs(weight / (wa + wb) - 1) < 1e-6, "%s: %.1e Jy/beam from the mean" % (lists, off))
+        s.must(both.max() > 0.8, "the source has %.2f Jy" % both.max())
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
+    s.refused("too few items", 2, "-tclean: spw is a list of 2, vis of 3; give one value for all sets, or one for each", "-tclean",
+              "tclean(vis=['a', 'b', 'c'], imagename='x', spw=['1', '2'])")
+    s.refused("too few expressions", 3, "selection '1.2.3': 3 expressions for 2 sets; give one", "-select-spw", "1|2|3", "-size", 64, 64, "-scale",
+              "12asec", "-name", "n", one, two)
+
+
 def check_scripts(s):
     """Public scripts run, or one parameter of each is refused by name."""
     n = 0
