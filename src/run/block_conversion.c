@@ -9,35 +9,35 @@
 #include "core/status.h"
 #include "src/sky/phase_shift.h"
 
-/* ---- Samples of planes in another frame ---- */
+/* ---- Planes of a cube in another frame of frequencies: LSRK, BARY .. ---- */
 
-/* framed_part_hz - return the frequency of a value that is interpolated, in the frame: part 0 .. n_part - 1. */
+/* Return the frequency in the frame of interpolated value `part` of a plane: part 0 .. n_part - 1. */
 static inline double framed_part_hz(const msi_channel_grid *g, int64_t plane, int part)
 {
     const double centre = g->first_hz + (double)plane * g->step_hz;
     return centre + ((double)part - 0.5 * (double)(g->n_part - 1)) * g->step_hz / (double)g->n_part;
 }
 
-/* One row of one image plane. */
+/* One row of a block, for one image plane. */
 typedef struct framed_row {
     const msi_c64 *vis;  /* [n_chan] */
     const float *weight; /* [n_chan] 0: flagged */
-    double ratio;
+    double ratio;        /* frequency in the frame over frequency in the data, at the time of the row */
 } framed_row;
 
-/* Channels further apart than this many widths have a gap between them, over which nothing is interpolated. */
+/* No value is interpolated between neighbouring channels that are further apart than this, in channel widths. */
 static const double GAP = 1.5;
 
-/* Rounding of frequencies, in widths: a value at the very edge of the band still belongs to it. */
+/* Tolerance for the rounding of frequencies, in channel widths: a value on the edge of the band belongs to the band. */
 static const double EDGE = 1e-6;
 
-/* Return how many channels of a block are below a frequency. */
-static int32_t n_below(const msi_framed_block *b, double limit_hz)
+/* Return the number of channels of a block below a frequency. */
+static int32_t count_below(const msi_framed_block *b, double limit_hz)
 {
     return (int32_t)msi_n_below(b->freq_hz, b->n_chan, limit_hz);
 }
 
-/* framed_block_make - describe a block. Given: lowest, highest  ratios */
+/* Describe a block whose rows have ratios from `lowest` to `highest`. */
 static msi_framed_block framed_block_make(const msi_channel_grid *grid, const double *freq_hz, int32_t n_chan,
                                           double lowest, double highest)
 {
@@ -48,12 +48,13 @@ static msi_framed_block framed_block_make(const msi_channel_grid *grid, const do
     return (msi_framed_block){grid, freq_hz, n_chan, width, lowest, highest};
 }
 
+/* Return the half width in which a channel contributes to a plane: half of the wider of plane and channel. */
 static double half_plane(const msi_framed_block *b)
 {
     return 0.5 * fmax(b->grid->step_hz, b->width_hz * b->highest);
 }
 
-/* framed_planes - find the planes [*first, *end) that may have samples of the block. */
+/* Find the planes [*first, *end) that may have samples of the block. */
 static void framed_planes(const msi_framed_block *b, int64_t *first, int64_t *end)
 {
     const msi_channel_grid *g = b->grid;
@@ -66,41 +67,45 @@ static void framed_planes(const msi_framed_block *b, int64_t *first, int64_t *en
 }
 
 /*
- * framed_range - find the samples of a plane: with msi_channel_nearest the channels [*first, *first + n) of the
- * block, of which each row has some; otherwise n is grid->n_part and *first 0.
+ * Find the samples of a plane. With MSI_CHANNEL_NEAREST they are channels [*first, *first + n) of the block; a row uses
+ * some of them, according to its ratio. Otherwise they are the plane's interpolated values, n = grid->n_part, *first =
+ * 0.
  * Returns: n; 0 if the plane has no sample
  */
 static int32_t framed_range(const msi_framed_block *b, int64_t plane, int32_t *first)
 {
     const msi_channel_grid *g = b->grid;
     const double centre = g->first_hz + (double)plane * g->step_hz, reach = half_plane(b) * (1 + EDGE);
-    const int32_t begin = n_below(b, (centre - reach) / b->highest), end = n_below(b, (centre + reach) / b->lowest);
+    const int32_t begin = count_below(b, (centre - reach) / b->highest),
+                  end = count_below(b, (centre + reach) / b->lowest);
     const int is_nearest = g->interpolation == MSI_CHANNEL_NEAREST;
     *first = is_nearest ? begin : 0;
     return end <= begin ? 0 : is_nearest ? end - begin : g->n_part;
 }
 
-/* Return the channel nearest to a frequency, if it contains it; else -1. */
-static int32_t containing(const msi_framed_block *b, double hz)
+/* Return the channel that contains a frequency; -1 if there is none. */
+static int32_t channel_containing(const msi_framed_block *b, double hz)
 {
-    const int32_t above = n_below(b, hz);
+    const int32_t above = count_below(b, hz);
     int32_t k = above == b->n_chan ? above - 1 : above;
     if (k > 0 && hz - b->freq_hz[k - 1] < b->freq_hz[k] - hz) k--;
     return fabs(hz - b->freq_hz[k]) <= (0.5 + EDGE) * b->width_hz ? k : -1;
 }
 
-static void assign(const msi_framed_block *b, const framed_row *row, int64_t plane, int32_t first, int32_t n,
-                   msi_c64 *vis, float *weight)
+/* Copy the samples of a row, and set the weights of channels that do not belong to the plane to 0. A plane that is
+ * narrower than a channel takes the channel that contains its centre; another takes all channels centred in it. */
+static void select_nearest(const msi_framed_block *b, const framed_row *row, int64_t plane, int32_t first, int32_t n,
+                           msi_c64 *vis, float *weight)
 {
     const msi_channel_grid *g = b->grid;
     const double centre = g->first_hz + (double)plane * g->step_hz;
     int32_t begin, end;
     if (g->step_hz < b->width_hz * (1 - EDGE)) {
-        begin = containing(b, centre / row->ratio);
+        begin = channel_containing(b, centre / row->ratio);
         end = begin + (begin >= 0);
     } else {
-        begin = n_below(b, (centre - 0.5 * g->step_hz) / row->ratio);
-        end = n_below(b, (centre + 0.5 * g->step_hz) / row->ratio);
+        begin = count_below(b, (centre - 0.5 * g->step_hz) / row->ratio);
+        end = count_below(b, (centre + 0.5 * g->step_hz) / row->ratio);
     }
     for (int32_t i = 0; i < n; i++) {
         const int32_t k = first + i;
@@ -110,8 +115,8 @@ static void assign(const msi_framed_block *b, const framed_row *row, int64_t pla
     }
 }
 
-/* Interpolate by the polynomial through four channels, k - 1 to k + 2. Returns 0 if they are not all there. */
-static int cubic(const msi_framed_block *b, const framed_row *row, int32_t k, double hz, msi_c64 *vis)
+/* Interpolate by the polynomial through channels k - 1 to k + 2. Returns 0 if one of them is missing or flagged. */
+static int interpolate_cubic(const msi_framed_block *b, const framed_row *row, int32_t k, double hz, msi_c64 *vis)
 {
     msi_c64 sum = {0, 0};
     if (k < 1 || k + 2 >= b->n_chan) return 0;
@@ -127,14 +132,15 @@ static int cubic(const msi_framed_block *b, const framed_row *row, int32_t k, do
     return 1;
 }
 
-/* Make a value at a frequency of the data between two channels; both must have a weight. */
+/* Interpolate a row at a frequency of the data. The weight is 0 if a channel that is needed is flagged. Next to a gap
+ * or an edge of the band, copy the channel that contains the frequency. */
 static void interpolate(const msi_framed_block *b, const framed_row *row, double hz, msi_c64 *vis, float *weight)
 {
-    const int32_t above = n_below(b, hz), k = above - 1;
+    const int32_t above = count_below(b, hz), k = above - 1;
     *vis = (msi_c64){0, 0};
     *weight = 0;
     if (above == 0 || above == b->n_chan || b->freq_hz[above] - b->freq_hz[k] > GAP * b->width_hz) {
-        const int32_t alone = containing(b, hz);
+        const int32_t alone = channel_containing(b, hz);
         if (alone < 0) return;
         *vis = row->vis[alone];
         *weight = row->weight[alone];
@@ -143,7 +149,8 @@ static void interpolate(const msi_framed_block *b, const framed_row *row, double
     const double part = (hz - b->freq_hz[k]) / (b->freq_hz[above] - b->freq_hz[k]);
     const int is_at_k = part<EDGE, is_at_above = part> 1 - EDGE;
     if ((!is_at_above && !(row->weight[k] > 0)) || (!is_at_k && !(row->weight[above] > 0))) return;
-    if (b->grid->interpolation != MSI_CHANNEL_CUBIC || is_at_k || is_at_above || !cubic(b, row, k, hz, vis)) {
+    if (b->grid->interpolation != MSI_CHANNEL_CUBIC || is_at_k || is_at_above ||
+        !interpolate_cubic(b, row, k, hz, vis)) {
         vis->re = (is_at_above ? 0 : (1 - part) * row->vis[k].re) + (is_at_k ? 0 : part * row->vis[above].re);
         vis->im = (is_at_above ? 0 : (1 - part) * row->vis[k].im) + (is_at_k ? 0 : part * row->vis[above].im);
     }
@@ -151,30 +158,32 @@ static void interpolate(const msi_framed_block *b, const framed_row *row, double
 }
 
 /*
- * framed_convert - make the samples of a row for a plane of the cube.
- * Given:    first, n  as framed_range
- * Returned: vis, weight [n]; weight 0 where the row has no sample. Interpolated values belong to framed_part_hz,
- *           and to coordinates in metres divided by the ratio; those of msi_channel_nearest to the block's frequencies
+ * Make the samples of a row for a plane of the cube.
+ * Given:    first, n  from framed_range
+ * Returned: vis, weight [n]; the weight is 0 where the row has no sample. Interpolated values are for the frequencies
+ *           of
+ *           framed_part_hz, and their uvw must be divided by the row's ratio. With MSI_CHANNEL_NEAREST frequencies and
+ *           uvw are those of the block
  */
 static void framed_convert(const msi_framed_block *b, const framed_row *row, int64_t plane, int32_t first, int32_t n,
                            msi_c64 *vis, float *weight)
 {
     if (b->grid->interpolation == MSI_CHANNEL_NEAREST) {
-        assign(b, row, plane, first, n, vis, weight);
+        select_nearest(b, row, plane, first, n, vis, weight);
         return;
     }
     for (int32_t i = 0; i < n; i++)
         interpolate(b, row, framed_part_hz(b->grid, plane, i) / row->ratio, &vis[i], &weight[i]);
 }
 
-/* Samples of all planes that are converted at a time, in whole rows. They fit in the second-level cache, and each
- * channel has enough rows in sequence for streaming access. */
+/* Samples of all planes that are converted at a time, in whole rows. They fit in the second-level cache, and give each
+ * channel enough rows in sequence for streaming access. */
 enum { PIECE_SAMPLES = 16384 };
 
-/* The same where the samples are read piece by piece: these are in the cache too. */
+/* The same, if the samples are also read piece by piece and share the cache. */
 enum { FILLED_SAMPLES = 4096 };
 
-/* The samples of an output channel are stored after those of the previous channel. */
+/* The samples of an output channel in a converted block. They follow those of the previous output channel. */
 typedef struct place {
     int64_t channel;
     int32_t first, n_chan;
@@ -184,11 +193,11 @@ typedef struct place {
 
 struct msi_block_converter {
     msi_reader_conversion conversion;
-    msi_block_workspace workspace; /* for a piece */
+    msi_block_workspace workspace; /* for one piece */
     int64_t n_place_allocated;
     place *place;              /* places of the current block */
-    msi_block_workspace parts; /* parts of a row of a plane in another frame */
-    msi_continuum_buffer line; /* line of a piece */
+    msi_block_workspace parts; /* for one row of a plane in another frame */
+    msi_continuum_buffer line; /* continuum of one row */
 };
 
 /* ---- Buffers ---- */
@@ -223,7 +232,8 @@ void msi_block_workspace_free(msi_block_workspace *w)
 
 /* ---- The request ---- */
 
-/* Pack the Doppler shifts of all fields. Given: o  NULL: only count their bytes. Returns: the end, in bytes */
+/* Append the Doppler shifts of all fields to a request. With o == NULL, only count their bytes.
+ * Returns: the end, in bytes */
 static int64_t pack_shifts(const msi_ms_reader *reader, msi_conversion_request *o, int64_t begin, int64_t n)
 {
     int64_t at = begin + n * (int64_t)sizeof(msi_conversion_shift), pointing = 0, n_row, k = 0;
@@ -285,7 +295,8 @@ int msi_conversion_request_make(msi_conversion_request **out, int64_t *n_byte, c
     return MSI_OK;
 }
 
-/* ---- Layout of a converted block: the tally, the weights for the primary beam if they are requested, then the visibilities and weights of each part ---- */
+/* ---- Layout of a converted block ----
+ * The tally; the weights for the primary beam, if they are requested; then visibilities and weights of each part. */
 
 static int64_t aligned(int64_t bytes)
 {
@@ -305,7 +316,7 @@ static msi_beam_weights *beam_weights_of(void *converted)
 
 /* ---- Doppler shifts ---- */
 
-/* Find the shifts of a field; n_minute is 0 if there are none. */
+/* Find the Doppler shifts of a field; n_minute is 0 if it has none. */
 static msi_ms_doppler shifts_of(const msi_conversion_request *o, int set, int field_id)
 {
     const char *bytes = (const char *)o;
@@ -324,7 +335,7 @@ static double ratio_at(const msi_ms_doppler *d, double time_s)
     return d->n_minute ? msi_ms_doppler_at(d, time_s) : 1;
 }
 
-/* Find the range of the shifts of a block's rows. */
+/* Find the lowest and the highest ratio of a block's rows. */
 static void find_ratios(const msi_conversion_request *o, const msi_ms_block *b, double *lowest, double *highest)
 {
     const msi_ms_doppler d = shifts_of(o, b->set, b->field_id);
@@ -359,7 +370,7 @@ static int64_t bytes_needed(const void *order, int64_t n_row, int32_t n_chan, co
     int64_t first, end;
     const int64_t value = msi_complex_bytes(o->precision) + (int64_t)sizeof(float);
     if (o->grid.n) {
-        /* The shifts of a block's rows are among those of all rows. */
+        /* All rows have ratios in this range, so those of a block do too. */
         const msi_framed_block f =
             framed_block_make(&o->grid, freq_hz, n_chan, o->grid.lowest_ratio, o->grid.highest_ratio);
         int64_t n_part = 0;
@@ -408,7 +419,7 @@ void msi_converted_first(msi_converted_walk *walk, const msi_conversion_request 
     framed_planes(&walk->framed, &walk->channel, &walk->end_channel);
 }
 
-/* Return the frequencies of a part's samples. */
+/* Return the frequencies of the samples of a part. */
 static const double *part_freq_hz(const msi_conversion_request *o, const msi_ms_block *b, const place *p)
 {
     if (!o->grid.n || o->grid.interpolation == MSI_CHANNEL_NEAREST) return b->freq_hz + p->first;
@@ -460,7 +471,8 @@ void msi_converted_beam_weights(const msi_conversion_request *o, const msi_ms_bl
 
 /* ---- Conversion ---- */
 
-/* Turn a block to the middle of its field's box, by u l + v m of the image's u and v. */
+/* On a mosaic, shift a field by l, m further, to its direction in the image. The phase is u l + v m, with u and v of
+ * the image. */
 static void add_turn(const msi_conversion_request *o, const msi_ms_block *b, msi_phase_shift *shift)
 {
     for (int64_t i = 0; i < o->n_turn; i++) {
@@ -472,18 +484,19 @@ static void add_turn(const msi_conversion_request *o, const msi_ms_block *b, msi
     }
 }
 
-/* Return whether a block must be shifted to the images' centre. Equal centres may differ by rounding. */
+/* Return whether a block must be shifted to the images' centre, and make the shift. Centres that differ only by
+ * rounding need none. */
 static int needs_shift(const msi_conversion_request *o, const msi_ms_block *b, msi_phase_shift *shift)
 {
     if (!o->n_turn && b->ra_rad == o->ra_rad && b->dec_rad == o->dec_rad) return 0;
     msi_phase_shift_make(shift, b->ra_rad, b->dec_rad, o->ra_rad, o->dec_rad);
     add_turn(o, b, shift);
     const double turns = msi_phase_shift_turns(shift, b->n_row, b->freq_hz[b->n_chan - 1], b->uvw_m);
-    /* A turn may cancel the phase of a shift, but not the rotation of uvw. */
+    /* A turn may cancel the phases of a shift, but uvw must be rotated nevertheless. */
     return o->n_turn || 2 * MSI_PI * turns > o->least_turn_rad;
 }
 
-/* List the places of a block's output channels. */
+/* List the places of a block's output channels in the converted block. */
 static int list_places(msi_block_converter *converter, const msi_conversion_request *o, const msi_ms_block *block,
                        int64_t *n)
 {
@@ -505,7 +518,7 @@ typedef struct piece {
     int32_t first, n_chan;
 } piece;
 
-/* A rectangle of a plane: its source in the piece, and its destination. */
+/* A rectangle of samples of a plane: where it is in the piece, and its first sample in the destination. */
 typedef struct rectangle {
     const msi_c64 *vis; /* [n_row][stride] */
     const float *weight;
@@ -528,13 +541,14 @@ static void put_rectangle(const rectangle *r, msi_precision precision, void *vis
         }
 }
 
-/* The rows of a gridder that the next piece of a block goes to; without `into` it stays in the converted block. */
+/* The reserved rows of a gridder that the next piece is written to. If `into` is NULL, samples go to the converted
+ * block. */
 typedef struct position {
     const msi_block_into *into;
     int64_t i, begin; /* into->rows[i] begin with row `begin` of the block */
 } position;
 
-/* Return the place of the samples of an output channel, beginning with a row of the block. */
+/* Return where the samples of an output channel go, from a row of the block on. */
 static msi_planes_out place_of_rows(const msi_conversion_request *o, const position *at, const place *p, int64_t row,
                                     int64_t n_block_row, char *converted)
 {
@@ -546,7 +560,7 @@ static msi_planes_out place_of_rows(const msi_conversion_request *o, const posit
                             own ? own->plane_rows : n_block_row};
 }
 
-/* Let a piece end where the reserved rows end. */
+/* Shorten a piece so that it ends at the end of the current reserved rows. Go to the next ones if those are full. */
 static void limit_piece(position *at, piece *t)
 {
     if (!at->into) return;
@@ -555,7 +569,7 @@ static void limit_piece(position *at, piece *t)
     if (t->n_row > left) t->n_row = left;
 }
 
-/* Give the reserved rows of a piece their coordinates, and count them. */
+/* Write the coordinates of a piece to its reserved rows, and report the rows to the gridder. */
 static void end_piece(const position *at, const piece *t, const double *uvw_m)
 {
     if (!at->into) return;
@@ -564,7 +578,7 @@ static void end_piece(const position *at, const piece *t, const double *uvw_m)
     msi_gridder_count_rows(at->into->gridder, own, t->row - at->begin, t->n_row);
 }
 
-/* Copy a piece to its places, in the requested precision. */
+/* Copy a piece to the places of its output channels, in the requested precision. */
 static void put_piece(const msi_block_converter *converter, const msi_conversion_request *o, int64_t n_place,
                       const piece *t, const position *at, int64_t n_block_row, char *converted)
 {
@@ -581,7 +595,7 @@ static void put_piece(const msi_block_converter *converter, const msi_conversion
     }
 }
 
-/* Make the samples of planes in another frame from a piece, which has all channels. */
+/* Convert a piece, which has all channels, to samples of planes in another frame. */
 static void put_framed(const msi_block_converter *converter, const msi_conversion_request *o, int64_t n_place,
                        const piece *t, const msi_ms_block *block, double *uvw_m, char *converted)
 {
@@ -602,12 +616,12 @@ static void put_framed(const msi_block_converter *converter, const msi_conversio
                 put_rectangle(&r, o->precision, converted + p->vis_at, (float *)(void *)(converted + p->weight_at));
             }
         }
-        /* A value of a frequency in the frame was seen at that frequency over the ratio. */
+        /* A value at frequency f of the frame was observed at f / ratio. */
         for (int k = 0; k < 3 && o->grid.interpolation != MSI_CHANNEL_NEAREST; k++) uvw_m[3 * i + k] /= row.ratio;
     }
 }
 
-/* Return the rows of a piece as a block. */
+/* Return the rows of a piece as a block of their own. */
 static msi_ms_block piece_rows(const msi_ms_block *b, const piece *t)
 {
     const int64_t at = t->row * b->n_chan * b->n_corr;
@@ -620,7 +634,8 @@ static msi_ms_block piece_rows(const msi_ms_block *b, const piece *t)
     return part;
 }
 
-/* Sum the weights of the rows of a piece. Given: weight [n_row][n_chan] of the first plane */
+/* Add the weights of a piece's rows to the sums for the primary beam. Given: weight [n_row][n_chan] of the first
+ * plane */
 static void sum_weights(const msi_ms_block *b, const piece *t, const float *weight, const double range_hz[2],
                         msi_beam_weights *sum)
 {
@@ -653,7 +668,7 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
     msi_phase_shift shift;
     position at = {.into = block->into};
     int64_t n_place;
-    omp_set_num_threads(1); /* the other reader processes use the other cores */
+    omp_set_num_threads(1); /* the other cores are used by the other reader processes */
     MSI_TRY(msi_mix_make(mix, o->planes, o->n_plane, o->weight, block->corr, block->n_corr));
     MSI_TRY(list_places(converter, o, block, &n_place));
     memcpy(converted, &tally, sizeof tally);
@@ -671,7 +686,8 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
     }
     const int64_t most = block->fill ? FILLED_SAMPLES : PIECE_SAMPLES;
     const int64_t suits = most / ((int64_t)t.n_chan * o->n_plane), step = suits < 1 ? 1 : suits;
-    /* Samples of one output channel that keep their phases need no other place than that of the gridder. */
+    /* The samples can be written to their destination directly if there is one output channel and they keep their
+     * phases. */
     const int at_once = n_place == 1 && !turns && !o->grid.n;
     if (!at_once) MSI_TRY(msi_block_workspace_fit(w, 0, step * t.n_chan * o->n_plane, step * t.n_chan * o->n_plane));
     for (; t.row < block->n_row; t.row += t.n_row) {

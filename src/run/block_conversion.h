@@ -2,14 +2,14 @@
 /*
  * Converts blocks of correlations to samples of the output channels:
  *
- *   1. Samples are left out by flags and weights.
+ *   1. Flagged samples, and samples without a weight, are left out.
  *   2. Correlations become image planes (stokes.h).
  *   3. Phases and uvw are shifted to the images' centre (phase_shift.h).
- *   4. The samples of each output channel are stored in the precision of the gridders: in a block for them to add, or
- *      in their own memory.
+ *   4. Samples are stored for each output channel, in the precision of the gridders: in a block, from which they are
+ *      added to the gridders, or in rows that a gridder has reserved for them.
  *
- * The reader processes call it, for blocks that they share with the main process. The main process sends them a request,
- * which has the parameters as bytes without pointers, and passes the samples to the gridders unchanged.
+ * Reader processes do this work, on blocks that they share with the main process. The main process sends them a
+ * request, which has the parameters as bytes without pointers, and passes the samples to the gridders unchanged.
  */
 #ifndef MSI_BLOCK_CONVERSION_H
 #define MSI_BLOCK_CONVERSION_H
@@ -22,16 +22,17 @@
 #include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
 
-/* The channels of a block, and the Doppler shifts of its rows, for samples of planes in another frame of frequencies. */
+/* The channels of a block and the Doppler shifts of its rows, for planes of a cube in another frame of frequencies. */
 typedef struct msi_framed_block {
     const msi_channel_grid *grid;
     const double *freq_hz; /* [n_chan] ascending */
     int32_t n_chan;
-    double width_hz;        /* width of a channel */
-    double lowest, highest; /* ratios of frequencies in the frame to those of the data, over the rows */
+    double width_hz; /* width of a channel */
+    /* least and greatest ratio of a frequency in the frame to the one in the data, of all rows */
+    double lowest, highest;
 } msi_framed_block;
 
-/* The samples of a field of a set are turned to the direction l, m in the image. */
+/* A field of a mosaic: its samples are shifted to the direction l, m in the image. */
 typedef struct msi_conversion_turn {
     int64_t set, field_id;
     double l, m;
@@ -41,17 +42,17 @@ typedef struct msi_conversion_turn {
 typedef struct msi_conversion_spec {
     const msi_plane *planes; /* [n_plane] real planes of each gridder, in order */
     int n_plane;
-    msi_stokes_weight weight; /* weight of a sample that is made of several correlations */
+    msi_stokes_weight weight; /* how the weights of several correlations become the weight of a sample */
     msi_precision precision;  /* precision of the gridders */
 
     const msi_output_channels *channels; /* each has a gridder */
-    const msi_ms_reader *reader;         /* its Doppler shifts, if channels have a grid */
+    const msi_ms_reader *reader;         /* with channels->grid: has the Doppler shifts */
     double ra_rad, dec_rad;              /* the images' centre; fields with another phase centre are shifted to it */
-    const msi_conversion_turn *turn;     /* [n_turn] of a mosaic; others are not turned */
+    const msi_conversion_turn *turn;     /* [n_turn] fields of a mosaic; other fields are not shifted further */
     int64_t n_turn;
     const msi_continuum *continuum; /* to subtract; NULL: none */
-    int sums_beam_weights;          /* count the weights that a mean primary beam needs */
-    double beam_hz[2];              /* the range of frequencies over which they are counted */
+    int sums_beam_weights;          /* 1: sum the weights that a mean primary beam needs */
+    double beam_hz[2];              /* frequency range that the steps of these sums divide */
     double least_turn_rad;          /* a block is not shifted if no phase would change by more than this */
 } msi_conversion_spec;
 
@@ -66,13 +67,13 @@ typedef struct msi_conversion_request {
     double beam_hz[2];
     msi_continuum continuum;
     msi_channel_grid grid;     /* n 0: channels are groups of the data's channels */
-    int64_t n_shift, shift_at; /* Doppler shifts of fields, and the byte of the request at which the first one is */
-    int64_t n_turn, turn_at;   /* the same of msi_conversion_turn */
+    int64_t n_shift, shift_at; /* Doppler shifts of fields, and the byte of the request where they begin */
+    int64_t n_turn, turn_at;   /* turns of fields, and the byte of the request where they begin */
     int64_t n_channel;
-    double edge_hz[]; /* [n_channel + 1] of msi_output_channels; with a grid then [n_channel][n_part] frequencies */
+    double edge_hz[]; /* [n_channel + 1] of msi_output_channels; with a grid, frequencies [n_channel][n_part] follow */
 } msi_conversion_request;
 
-/* The Doppler shifts of a field in a request: n_minute minutes, then their ratios, from byte `at` on. */
+/* The Doppler shifts of a field in a request: from byte `at` on, n_minute minutes and then n_minute ratios. */
 typedef struct msi_conversion_shift {
     int64_t set, field_id, n_minute, at;
 } msi_conversion_shift;
@@ -100,31 +101,31 @@ void msi_block_converter_free(msi_block_converter *converter);
  */
 int msi_conversion_request_make(msi_conversion_request **out, int64_t *n_byte, const msi_conversion_spec *spec);
 
-/* Reserved rows of a gridder, into which the samples of a block are converted (msi_ms_block.into). The block has only
- * samples of this gridder; msi_ms_block.converted has their counts. */
+/* Reserved rows of a gridder (msi_ms_block.into). A block that has samples of this gridder only is converted into them;
+ * msi_ms_block.converted then has the counts. */
 typedef struct msi_block_into {
     msi_gridder *gridder;
-    msi_vis_rows *rows; /* [n] as many rows as the block has */
+    msi_vis_rows *rows; /* [n] together they have as many rows as the block */
     int64_t n;
 } msi_block_into;
 
 /*
- * msi_converted_tally - read the counts of a converted block, for its samples of all output channels.
+ * msi_converted_tally - read the sample counts of a converted block.
  * Returns: 0, MSI_EINPUT (the counts are impossible: the reader process is corrupt)
  */
 int msi_converted_tally(const msi_ms_block *block, msi_sample_tally *tally);
 
 enum { MSI_BEAM_STEPS = 512 };
 
-/* Sums of the weights of the first plane, before density weighting, by the kinds of dishes of a baseline, by sidereal time
- * and by frequency. */
+/* Sums of the weights of the first plane, before density weighting: by the pair of dish types of a baseline, by
+ * frequency, and by sidereal time. */
 typedef struct msi_beam_weights {
     double pair[MSI_MS_PAIRS]; /* as msi_ms_block.pair */
     double of_hz[MSI_BEAM_STEPS];
     msi_ms_row_times times;
 } msi_beam_weights;
 
-/* msi_beam_step - return the step of a frequency in msi_beam_weights.of_hz, counted over a range of frequencies. */
+/* msi_beam_step - return the index of a frequency in msi_beam_weights.of_hz, whose steps divide range_hz. */
 static inline int msi_beam_step(const double range_hz[2], double hz)
 {
     const double at = (hz - range_hz[0]) / (range_hz[1] - range_hz[0]) * MSI_BEAM_STEPS;
@@ -147,7 +148,7 @@ typedef struct msi_converted_walk {
     const msi_ms_block *block;
     int64_t channel, end_channel; /* the next one; the end */
     msi_framed_block framed;      /* with a grid: the block with the Doppler shifts of its rows */
-    int64_t at;                   /* offset in block->converted */
+    int64_t at;                   /* offset of the next part in block->converted */
 } msi_converted_walk;
 
 /* msi_converted_first - initialise the iterator. */
@@ -156,7 +157,7 @@ void msi_converted_first(msi_converted_walk *walk, const msi_conversion_request 
 /* msi_converted_next - get the next part, which borrows from block and request. Returns: 1; 0 after the last part. */
 int msi_converted_next(msi_converted_walk *walk, msi_converted_part *part);
 
-/* Buffers for one block of visibilities, reused by the next block. Zero-initialised: empty. */
+/* Buffers for one block of visibilities; the next block uses them again. Zero-initialised: empty. */
 typedef struct msi_block_workspace {
     int64_t n_row, n_vis, n_weight; /* capacities */
     double *uvw_m;                  /* [n_row][3] */

@@ -2,9 +2,9 @@
 /*
  * Drawing model images from a list of sources:
  *
- *   1. The centre is the given one, or the phase centre of a Measurement Set, of which nothing else is read.
- *   2. The list is read. Spectra become polynomials of the frequency over the band.
- *   3. For each term of the polynomials an image is drawn and written.
+ *   1. The image centre is the given one, or the phase centre of a Measurement Set. Nothing else is read from the set.
+ *   2. The list is read. Spectra become polynomials in frequency over the band.
+ *   3. For each term of the polynomials, an image is drawn and written.
  */
 #include "src/run/runs.h"
 
@@ -26,10 +26,10 @@
 typedef struct drawing_run {
     const msi_options *options;
     const msi_draw_options *draw;
-    msi_observation observation; /* frame and centre; of the set, if one was opened */
+    msi_observation observation; /* frame and centre; all metadata of the set if one was opened */
     msi_sky_list list;
     msi_sky_wcs *wcs;
-    double *pixel; /* [ny][nx] of a term */
+    double *pixel; /* [ny][nx] of one term */
 } drawing_run;
 
 /* Read the phase centre of the sets. */
@@ -61,7 +61,7 @@ static int find_centre(drawing_run *r)
     return MSI_OK;
 }
 
-/* Find how many terms the spectra have. */
+/* Warn if spectra have more terms than are drawn. */
 static void warn_of_terms(const drawing_run *r, const msi_sky_model *model)
 {
     double c[MSI_SKY_MAX_TERMS + 1];

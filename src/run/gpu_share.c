@@ -9,9 +9,9 @@
 #include "core/status.h"
 #include "src/run/ranks.h"
 
-/* A further GPU must save more time than this. Measured: a command of one second takes this much longer with a second
- * GPU that has no work. A tenth of it is the end of the second context, the rest its start, which delays the first
- * one's. */
+/* A further GPU must save more time than this. Measured: starting a second GPU that gets no work makes a command of one
+ * second this much longer. Nine tenths are the start of its context, which delays the start of the first one; a tenth
+ * is the end. */
 static const double START_S = 0.3;
 
 /* Use this rank's share of the first n GPUs of the host. */
@@ -32,7 +32,7 @@ void msi_gpu_share_start(msi_gpu_share *share, const msi_options *o, const msi_r
     else if (gpus->kind == MSI_GPUS_COUNT)
         use_first(share, gpus->n);
     else {
-        /* Plan as if each rank had a GPU; their number is known later. */
+        /* The number of GPUs is known later. Until then, plan as if each rank had one. */
         share->n = 1;
         share->device[0] = ranks->gpu_rank;
     }
@@ -56,10 +56,10 @@ int msi_gpu_share_check(msi_gpu_share *share, const msi_options *o)
     return MSI_OK;
 }
 
-/* Slots of a GPU, at most; threads that each of more than two slots needs. */
+/* A GPU has at most four slots. If there are more than two, each of them needs four threads. */
 enum { MOST_SLOTS = 4, SLOT_THREADS = 4 };
 
-/* Return the free memory of a GPU, divided by the number of its entries in the list. */
+/* Return the free memory of a GPU, divided by the number of times that the list names the GPU. */
 static int64_t free_device_bytes(const msi_gpu_share *share, int i)
 {
     int n_place = 0;
@@ -100,7 +100,7 @@ static int64_t least_device_bytes(const msi_gpu_share *share)
     return least;
 }
 
-/* Return whether a number of channels use at most half of a GPU's free memory. */
+/* Return whether this number of channels needs at most half of a GPU's free memory. */
 static int fits_device(int each, int64_t channel_bytes, int64_t bytes)
 {
     return each * channel_bytes <= bytes / 2;
@@ -112,13 +112,13 @@ static int fits_host(int n_slot, const msi_gpu_work *w)
     return w->n_channel >= n_slot && (n_slot - 1) * w->slot_bytes <= w->free_bytes;
 }
 
-/* Choose the number of slots: several on each GPU if the memory of the host and of the GPU suffices. With joined
- * deconvolution one slot suffices: the gridders keep their plans and samples on the GPU, and wait for it only. */
+/* Choose the number of slots: several on each GPU if host and GPU memory suffice. With joined deconvolution one slot is
+ * enough, because gridders keep their plans and samples on the GPU and the host only waits for it. */
 static int choose_slots(const msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
 {
     const int most = !w->apart || w->n_channel == 1 ? 1 : MOST_SLOTS, n_gpu = share->n;
     if (w->n_unit) return 1;
-    /* The plan reads the memory of the first GPU only; the others may not have been started. */
+    /* Only the first GPU is asked for its memory; the others may still be starting. */
     const int64_t bytes = most > 1 ? free_device_bytes(share, 0) : 0;
     for (int each = most; each > 1; each--) {
         const int has_threads = each == 2 || o->n_threads >= SLOT_THREADS * each * n_gpu;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Division of a run's work among the GPUs of its host (-gpus). If there are enough output channels, each GPU makes
- * whole channels, up to four at a time, so that it transforms one while the host plans and copies the others. Else the
- * GPUs share the images or the samples of each channel. They take its fields or facets in turns, if it has any. */
+/* Divides the work of a run among the GPUs of its host (-gpus). If there are enough output channels, each GPU works on
+ * whole channels. It works on up to four at a time, so that it transforms one while the host plans and copies others.
+ * If there are fewer channels, the GPUs share the images or the samples of one channel. Fields of a mosaic and facets
+ * are given to the GPUs in turn. */
 #ifndef MSI_SRC_GPU_SHARE_H
 #define MSI_SRC_GPU_SHARE_H
 
@@ -13,27 +14,26 @@ typedef struct msi_gpu_share {
     const msi_ranks *ranks; /* the ranks of one host share its GPUs */
     int n;                  /* at least 1 */
     int device[MSI_MAX_GPUS];
-    int n_slot; /* output channels that are gridded at a time, the same number on each GPU; 1: all GPUs work on one
-                   channel at a time */
-    int apart;  /* each channel has all of its work on one GPU */
+    /* output channels that are gridded at a time, equally many on each GPU; 1: all GPUs work on one channel */
+    int n_slot;
+    int apart; /* 1: each channel is on one GPU */
 } msi_gpu_share;
 
 /* The work of one interval. */
 typedef struct msi_gpu_work {
-    const msi_gridder_report *gridder; /* as planned for one GPU; of one output channel */
+    const msi_gridder_report *gridder; /* plan of one output channel on one GPU */
     int64_t n_channel;
-    int n_image;      /* number of images of an output channel, with the PSF */
-    int n_unit;       /* fields or facets of an output channel, each of which has all of its work on one GPU; 0: none */
-    const char *unit; /* what they are, in the plural */
-    double one_gpu_s; /* time of all channels on one GPU */
-    int apart;        /* channels are worked on independently: they are not cleaned jointly */
+    int n_image;          /* number of images of an output channel, with the PSF */
+    int n_unit;           /* fields or facets of an output channel, each of which is on one GPU; 0: there are none */
+    const char *unit;     /* their name in the plural, for the log */
+    double one_gpu_s;     /* time of all channels on one GPU */
+    int apart;            /* 1: channels are independent, which means that they are not cleaned jointly */
     int64_t device_bytes; /* memory of an output channel on its GPU */
     int64_t slot_bytes;   /* host memory of one more slot */
-    int64_t free_bytes;   /* host memory that is left */
+    int64_t free_bytes;   /* host memory that is still free */
 } msi_gpu_work;
 
-/* msi_gpu_share_start - begin to start the GPUs that -gpus names; else the first one. It does not wait for their
- * driver.
+/* msi_gpu_share_start - begin to start the GPUs that -gpus names, or the first GPU. Does not wait for the driver.
  * Given: ranks  borrowed */
 void msi_gpu_share_start(msi_gpu_share *share, const msi_options *options, const msi_ranks *ranks);
 
@@ -47,11 +47,11 @@ int msi_gpu_share_check(msi_gpu_share *share, const msi_options *options);
 int msi_gpu_share_most(const msi_gpu_share *share, const msi_options *options);
 
 /*
- * msi_gpu_share_check_memory - check that the first GPU has the memory without which the work cannot be done. If not,
- * the CPU must do it; a line of the log says so.
+ * msi_gpu_share_check_memory - check that the first GPU has enough memory for the work. If not, log that the CPU does
+ *                              it.
  * Given:    gridder  as planned
  *           bytes    least memory of the GPU
- *           what     what needs it, for messages
+ *           what     the work, as a plural subject, for messages
  * Returned: *fits
  * Returns:  0, MSI_ENOMEM (-backend cuda was given)
  */
@@ -69,9 +69,9 @@ double msi_gpu_share_s(const msi_gpu_share *share, const msi_gpu_work *work);
 void msi_gpu_share_report(const msi_gpu_share *share, const msi_gpu_work *work);
 
 /*
- * msi_gpu_share_adjust - wait for the GPUs, and reduce the slots if other programs use the GPUs' memory. The plan does
- * not wait, and assumes that all of it is free. Gridders keep their GPUs.
- * Given: device_bytes  as planned, of an output channel
+ * msi_gpu_share_adjust - wait until the GPUs have started, and reduce the slots if other programs use their memory. The
+ * plan was made without waiting, and assumed that all memory is free. Gridders keep their GPUs.
+ * Given: device_bytes  planned memory of an output channel
  */
 void msi_gpu_share_adjust(msi_gpu_share *share, int64_t device_bytes);
 

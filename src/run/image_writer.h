@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes finished images while the next ones are computed, each plane by a thread; threads may put images at the same
- * time. Images and grids that overflowed are refused. */
+/* Writes finished images while the next ones are computed. A thread writes each plane. Several threads may put images
+ * at the same time. Images and grids with overflowed values are refused. */
 #ifndef MSI_IMAGE_WRITER_H
 #define MSI_IMAGE_WRITER_H
 
@@ -8,17 +8,18 @@
 #include "kernels/gridder.h"
 #include "src/run/outputs.h"
 
-/* The probable cause of an overflow: the sample with the largest product of weight and visibility. */
+/* The sample with the largest product of weight and visibility, which is the probable cause of an overflow. */
 typedef struct msi_finite_cause {
     const char *ms_path; /* borrowed */
     int64_t row;
     double product;
-    int is_mosaic; /* NaN is where no field sees */
+    int is_mosaic; /* pixels that no field sees are NaN */
 } msi_finite_cause;
 
 /*
  * msi_finite_check - refuse an image, or a grid of the uv plane, with values that single precision cannot represent.
- * NaN is valid beyond the horizon, where no field of a mosaic sees, and everywhere in an image without samples. It is never valid in a grid.
+ * NaN is valid beyond the horizon, in pixels of a mosaic that no field sees, and everywhere in an image without
+ * samples. It is never valid in a grid.
  * Given:   spec  of the file; pixel [ny][nx]
  * Returns: 0, MSI_EINPUT
  */
@@ -30,7 +31,7 @@ typedef struct msi_image_file {
     msi_output_id id;
     int plane; /* plane of the image */
     msi_fits_spec spec;
-    msi_finite_cause cause; /* cause of values that are not finite in single precision */
+    msi_finite_cause cause; /* reported if values are not finite in single precision */
 } msi_image_file;
 
 enum { MSI_IMAGE_MAX_FILES = MSI_GRIDDER_MAX_PLANES + 1 };  /* the planes and the PSF */
@@ -41,7 +42,7 @@ typedef struct msi_image_writer msi_image_writer;
 /*
  * msi_image_writer_create - create a writer.
  * Given:    outputs  borrowed
- *           n_thread  that may write; with one, msi_image_writer_put writes in the calling thread
+ *           n_thread  threads that may write; with 1, msi_image_writer_put writes in the calling thread
  * Returned: *out     freed by msi_image_writer_free; NULL on failure
  * Returns:  0, MSI_ENOMEM
  */
@@ -50,15 +51,16 @@ int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_
 /*
  * msi_image_writer_put - begin to write an image, as soon as fewer than n_pending images are being written.
  * Given:              n_pending  0 .. MSI_IMAGES_IN_FLIGHT; 0: the image is written on return
- *                     file [n_file]  copied, with what spec.observation, spec.data_column and spec.primary_beam point
- *                     to, the same for all; the other pointers of a spec are borrowed until the image is written
- * Given and returned: image  the writer takes it; empty on return, also after a failure
+ *                     file [n_file]  copied, with the contents of spec.observation, spec.data_column and
+ *                                    spec.primary_beam, which must be the same for all files. Other pointers of a spec
+ *                                    are borrowed until the image is written
+ * Given and returned: image  owned by the writer from now on; empty on return, also after a failure
  * Returns: 0, or the status of an earlier image that failed; then this one is not written
  */
 int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file, int n_pending);
 
 /* msi_image_writer_wait - wait until all images are written. Returns 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED,
- * MSI_EINPUT (of msi_finite_check). */
+ * MSI_EINPUT (from msi_finite_check). */
 int msi_image_writer_wait(msi_image_writer *w);
 
 /* msi_image_writer_free - wait for images that are being written, and free the writer; NULL is fine. */

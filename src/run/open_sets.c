@@ -16,12 +16,12 @@
 #include "io/uv/uv_set.h"
 #include "core/process.h"
 
-/* With fewer bytes to read, starting several processes costs more time than it saves. */
+/* For fewer bytes than this, starting several processes takes longer than they save. */
 static const int64_t MIN_BYTES_FOR_PROCESSES = 50000000;
 
 static int count_readers(const msi_options *o)
 {
-    /* Readers convert samples too, so the threads of this process have little work. */
+    /* Readers also convert samples, so threads of this process have little to do. */
     const int most = 12, n_cpu = msi_cpu_count(), n_thread = o->n_threads < n_cpu ? o->n_threads : n_cpu;
     if (o->n_reader) return (int)o->n_reader;
     if (n_thread < 4 || msi_ms_paths_bytes(o->ms_paths, o->n_ms) < MIN_BYTES_FOR_PROCESSES) return 1;
@@ -30,8 +30,9 @@ static int count_readers(const msi_options *o)
 
 int64_t msi_unplanned_bytes(msi_backend backend)
 {
-    /* On the CPU the program and its buffers take 13 MB with one thread, 16 MB with eight, while it reads 5 MB more. A
-     * thread has blocks, buffers and transforms. */
+    /* On the CPU the program and its buffers take 13 MB with one thread and 16 MB with eight, and 5 MB more while it
+     * reads.
+     * Each thread has blocks, buffers and transforms. */
     enum { MB = 1 << 20, MOST_THREADS = 8 };
 #ifdef MSI_HAVE_CUDA
     const int may_use_gpu = backend != MSI_BACKEND_CPU;
@@ -55,7 +56,7 @@ int msi_open_sets_have_columns(const msi_options *o, const char *what)
     return MSI_OK;
 }
 
-/* Refuse a store whose set has changed. The set itself may be deleted. */
+/* Refuse a store if its set has changed since. The set may be deleted. */
 static int check_stores(const msi_options *o)
 {
     msi_msv_header h;
@@ -92,7 +93,8 @@ static int select_interval(msi_ms_opening *opening, const msi_ms_reader *whole, 
     return MSI_OK;
 }
 
-/* Open one of several intervals. An empty one has its own times, and other metadata of the whole selection. */
+/* Open one of several intervals. An empty interval has its own times; its other metadata are those of the whole
+ * selection. */
 static int open_part(msi_interval *t, msi_reader_pool *pool, const msi_options *o, msi_ms_opening *opening,
                      int64_t interval)
 {
@@ -144,7 +146,7 @@ int msi_open_sets_interval(msi_interval *t, msi_reader_pool *pool, const msi_opt
 
 /* ---- The first lines of the log ---- */
 
-/* A line has 100 columns; its label takes some of them. */
+/* A line of the log has 100 columns, including its label. */
 enum { WIDTH = 100 - MSI_LOG_LABEL };
 
 void msi_set_report_line(const char *label, const char *format, ...)
@@ -185,7 +187,7 @@ int64_t msi_set_report_fields(char *text, size_t size, const msi_ms_reader *read
     *text = 0;
     while (msi_ms_reader_field(reader, &at, &id, &name)) {
         if (!*name && !with_ids) continue;
-        /* Sets of one observation name the same field again, and pointings may share a name. */
+        /* Several sets of one observation have the same fields, and several pointings may have one name. */
         int k = 0;
         while (k < n_shown && (strcmp(shown_name[k], name) != 0 || (with_ids && shown_id[k] != id))) k++;
         if (k < n_shown) continue;
@@ -218,7 +220,7 @@ static void report_fields(const msi_ms_reader *reader)
     msi_set_report_line(n == 1 ? "field" : "fields", "%s", text);
 }
 
-/* Warn that the coordinates of a moving field are wrong: it is imaged as if it stood still. */
+/* Warn about fields that move on the sky: they are imaged as if they stood still, at wrong coordinates. */
 static void warn_if_moving(const msi_ms_reader *reader)
 {
     static const char *const how[] = {[MSI_MS_POLYNOMIAL] = "PHASE_DIR is a polynomial in time",
@@ -234,7 +236,7 @@ static void warn_if_moving(const msi_ms_reader *reader)
         name, id, how[motion]);
 }
 
-/* List the correlations of all setups, those of equal setups once. */
+/* List the correlations of all setups. Each list of correlations is shown once. */
 static void list_correlations(char *text, size_t size, const msi_ms_reader *reader)
 {
     *text = 0;
@@ -250,7 +252,7 @@ static void list_correlations(char *text, size_t size, const msi_ms_reader *read
     }
 }
 
-/* Count the channels of distinct spectral windows. Equal windows of several sets, or one window in several polarisation
+/* Count the channels of distinct spectral windows. Windows that are equal in several sets, or have several polarisation
  * setups, count once. */
 static int64_t count_channels(const msi_ms_reader *reader, int64_t *n_window)
 {
@@ -317,7 +319,7 @@ double msi_set_report_highest_hz(const msi_ms_reader *reader)
     return highest;
 }
 
-/* Warn of sets without the column that was requested. */
+/* Warn if a set does not have the requested column. */
 static void warn_of_column(const msi_ms_reader *reader, int set, const char *path, const char *column)
 {
     const char *read = msi_ms_reader_data_column_of(reader, set);
@@ -326,7 +328,7 @@ static void warn_of_column(const msi_ms_reader *reader, int set, const char *pat
                         column);
 }
 
-/* Log what was assumed or corrected in a set. */
+/* Log the assumptions and corrections that were made for a set. */
 static void warn_of_notes(const msi_ms_reader *reader, int set, const char *path)
 {
     const char *line = msi_ms_reader_notes(reader, set);

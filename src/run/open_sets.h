@@ -24,25 +24,26 @@ int msi_open_sets_reader_pool(msi_reader_pool **pool, const msi_options *options
 
 /*
  * msi_open_sets_have_columns - fail if one of the sets is a visibility store, UVFITS or FITS-IDI file, which have no
- * columns to write.
- * Given:   what  the problem and the hint in the message, such as "MODEL_DATA cannot be written there"
+ * msi_open_sets_have_columns - fail if an input is a visibility store, a UVFITS file or a FITS-IDI file: these have no
+ * columns that could be written.
  * Returns: 0, MSI_EUSAGE
  */
 int msi_open_sets_have_columns(const msi_options *options, const char *what);
 
 /* An interval: the times of one output image. */
 typedef struct msi_interval {
-    msi_ms_reader *reader;       /* owned, msi_ms_reader_free; of the whole selection if the interval is empty */
-    msi_ms_reader *whole;        /* owned; of all intervals, for metadata only; NULL: the reader has all */
-    int64_t begin, end;          /* its time steps, as in -interval; if there is one interval, end 0 means all */
+    msi_ms_reader *reader; /* owned, msi_ms_reader_free; if the interval is empty, it reads the whole selection */
+    /* owned; the reader of all intervals, for metadata only; NULL if there is one interval */
+    msi_ms_reader *whole;
+    int64_t begin, end;          /* time steps of the interval, as in -interval; with one interval, end 0 means all */
     int is_empty;                /* 1: it has no selected rows, and the reader must not be read */
-    msi_observation observation; /* observation of the interval, even if it is empty */
+    msi_observation observation; /* metadata of the interval, also if it is empty */
 } msi_interval;
 
-/* The part of the selected rows to open: an interval, and a rank's share. */
+/* The rows to open: an interval, and a rank's share of it. */
 typedef struct msi_open_request {
     int64_t interval;   /* number of the interval among options->intervals_out, from 0 */
-    int share, n_share; /* as in msi_ms_opening; of a mosaic they are of whole fields */
+    int share, n_share; /* as in msi_ms_opening; shares of a mosaic have whole fields */
 } msi_open_request;
 
 /*
@@ -60,8 +61,8 @@ void msi_set_report_line(const char *label, const char *format, ...) __attribute
 
 /*
  * msi_set_report - log sets, telescope, fields, data, band, times.
- * Given: column  that was requested; NULL: none. Sets without it are warned of
- *        data    text of the line of the data: the column and the images' polarisations
+ * Given: column  requested column, NULL: none; sets without it get a warning
+ *        data    text of the line `data`: the column and the images' polarisations
  */
 void msi_set_report(const msi_ms_reader *reader, const char *const *paths, int n_path, const char *column,
                     const char *data);
@@ -73,12 +74,12 @@ void msi_set_report_times(const msi_ms_reader *reader);
 double msi_set_report_highest_hz(const msi_ms_reader *reader);
 
 /*
- * msi_set_report_fields - list the fields with selected rows, each once, as far as the buffer reaches: "a, b and 2
- * more".
- * Given:    with_ids  1: as "a (id 0)"; fields of one name with different ids are separate. 0: names only; fields
+ * msi_set_report_fields - list the fields with selected rows, each once. Fields that do not fit into the buffer are
+ * counted: "a, b and 2 more".
+ * Given:    with_ids  1: list "a (id 0)", where fields of one name have several ids. 0: names only; fields
  *           without a name are omitted
  * Returned: text
- * Returns:  the number of fields, with those that do not fit
+ * Returns:  the number of fields, including those that do not fit
  */
 int64_t msi_set_report_fields(char *text, size_t size, const msi_ms_reader *reader, int with_ids);
 
@@ -100,8 +101,8 @@ void msi_set_report_names(char *text, size_t size, const char *const *names, int
 /* Bytes of visibilities that casacore writes per second. */
 #define MSI_WRITE_BYTES_PER_S 7e8
 
-/* msi_unplanned_bytes - return the bytes of libraries, and of buffers for blocks and threads, of runs on a backend; AUTO:
- * of the one that needs more. */
+/* msi_unplanned_bytes - return the memory, in bytes, that plans do not count: libraries, and buffers of blocks and
+ * threads. For AUTO it is that of the backend that needs more. */
 int64_t msi_unplanned_bytes(msi_backend backend);
 
 #endif

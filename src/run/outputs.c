@@ -24,10 +24,10 @@ typedef struct entry {
     int picture;
     msi_output_text text; /* 0: an image */
     int links;            /* 1: a second name of the file before it */
-    int is_inline;        /* a picture that is only in the report */
+    int is_inline;        /* the picture is embedded in the report and has no file */
     char *name;
-    msi_cube_file *cube; /* file of an image of -cube; made with its first plane */
-    unsigned char *png;  /* the picture, for the report */
+    msi_cube_file *cube; /* file of an image of -cube; created with its first plane */
+    unsigned char *png;  /* the picture, to be embedded in the report */
     int64_t n_png;
     msi_output_shown shown;
 } entry;
@@ -39,8 +39,8 @@ struct msi_outputs {
     int n, capacity;
     entry *list;
     msi_publish *publish;
-    msi_fits_cube axis;   /* axis of -cube */
-    pthread_mutex_t gate; /* protects entry.cube until it is made */
+    msi_fits_cube axis;   /* spectral axis of -cube */
+    pthread_mutex_t gate; /* protects entry.cube until it is created */
 };
 
 /* Return 1 if an image is a plane of a cube. */
@@ -49,8 +49,8 @@ static int is_cube(const msi_outputs *o, const msi_output_id *id)
     return o->options->cube.is_cube && id->channel != MSI_OUTPUT_MFS;
 }
 
-/* Make a file's name: NAME[-tNNNN][-NNNN|-MFS][-ttK][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt, NAME-clean.csv,
- * NAME-report.html. A picture that is only in the report has a file of a similar name until it is read. */
+/* Make the name of a file: NAME[-tNNNN][-NNNN|-MFS][-ttK][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt,
+ * NAME-clean.csv, NAME-report.html. An embedded picture has a file of a similar name until the report has read it. */
 static int make_name(const msi_outputs *o, const char *prefix, entry *e)
 {
     const msi_options *opt = o->options;
@@ -109,7 +109,7 @@ static int add_image(msi_outputs *o, msi_output_id id, int picture)
 
 enum { MOST_SHOWN_INTERVALS = 3 };
 
-/* Return whether the report shows the picture of an image: of the first intervals, and of all channels together. */
+/* Return whether the report shows the picture of an image: those of the first intervals and of combined channels. */
 static int is_shown(const msi_outputs *o, const msi_output_id *id)
 {
     const int64_t channel = o->options->channels_out > 1 ? MSI_OUTPUT_MFS : 0;
@@ -129,7 +129,7 @@ static int add_with_picture(msi_outputs *o, msi_output_id id)
     return add_picture(o, id);
 }
 
-/* Return the number of images of each kind that differ in their Taylor term. */
+/* Return the number of Taylor terms; 1 without. */
 static int n_term(const msi_outputs *o)
 {
     return o->options->clean.n_taylor > 1 ? (int)o->options->clean.n_taylor : 1;
@@ -140,7 +140,7 @@ int msi_outputs_has_mask(const msi_options *o)
     return o->clean.niter && (o->clean.multithresh || msi_clean_options_makes_mask(&o->clean));
 }
 
-/* Return the plane of Stokes I; -1: none. */
+/* Return the plane of Stokes I; -1 if there is none. */
 static int plane_of_stokes_i(const msi_options *o)
 {
     msi_plane planes[MSI_MAX_PLANES];
@@ -174,7 +174,7 @@ static int add_taylor_maps(msi_outputs *o, msi_output_id id)
     return o->options->clean.n_taylor > 2 ? add_with_picture(o, id) : MSI_OK;
 }
 
-/* Add the images that deconvolution makes of a plane. */
+/* Add the images that deconvolution makes for a plane. */
 static int add_cleaned(msi_outputs *o, msi_output_id id)
 {
     static const msi_fits_kind kind[] = {MSI_FITS_IMAGE, MSI_FITS_MODEL, MSI_FITS_RESIDUAL, MSI_FITS_FIRST_RESIDUAL};
@@ -194,7 +194,7 @@ static int add_cleaned(msi_outputs *o, msi_output_id id)
                                                                                            : MSI_OK;
 }
 
-/* Add images of a kind for all planes, or one, and for all Taylor terms. */
+/* Add the images of a kind, for all planes or one, and for all Taylor terms. */
 static int add_planes(msi_outputs *o, msi_output_id id, msi_fits_kind kind)
 {
     id.kind = kind;
@@ -261,7 +261,8 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
         for (id.term = 1; id.term < n_term(o); id.term++) MSI_TRY(add_with_picture(o, id));
         id.term = 0;
         MSI_TRY(add_image(o, id, 0));
-        /* Programs that look for a restored image find the dirty one if nothing was cleaned, as with WSClean. */
+        /* Without cleaning, a dirty image is also linked under the name of a restored image, as WSClean does. Other
+         * programs look for this name. */
         const msi_output_id image = {interval, channel, p, MSI_FITS_IMAGE, 0};
         const int is_other = is_cube(o, &id) && opt->cube.restoring_beam;
         if (!opt->clean.niter) MSI_TRY(add_entry(o, (entry){.id = image, .links = !is_other}));
@@ -275,7 +276,7 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
     return MSI_OK;
 }
 
-/* Add a list of sources for each deconvolution. */
+/* Add a list of sources for each deconvolution of an interval. */
 static int add_sources(msi_outputs *o, int64_t interval)
 {
     const msi_options *opt = o->options;
@@ -291,7 +292,7 @@ static int add_sources(msi_outputs *o, int64_t interval)
 static int add_all(msi_outputs *o)
 {
     for (int64_t t = 0; t < o->options->intervals_out; t++) {
-        /* The planes of a cube are one file, that of channel 0. */
+        /* All planes of a cube are in one file, which belongs to channel 0. */
         const int64_t n = o->options->cube.is_cube ? 1 : o->options->channels_out;
         for (int64_t c = 0; c < n; c++) MSI_TRY(add_channel(o, t, c));
         if (o->options->channels_out > 1) MSI_TRY(add_channel(o, t, MSI_OUTPUT_MFS));
@@ -312,8 +313,8 @@ static int is_same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Refuse to write inside a set's directory, also through another path to it. A missing directory is reported when the
- * files are created. */
+/* Refuse to write inside the directory of a set, also through another path to it. A missing directory is reported when
+ * the files are created. */
 static int check_outside(const msi_options *o, const char *const *paths, int n_path)
 {
     struct stat set, here, above;
@@ -394,7 +395,7 @@ int msi_outputs_keep_picture(msi_outputs *o, int i)
     return MSI_OK;
 }
 
-/* Measure an image's values for the report. */
+/* Measure the range and the rms of an image's pixels for the report. */
 static void measure(msi_output_shown *s, const msi_fits_spec *spec, const void *pixel, msi_precision precision)
 {
     const int64_t n_pixel = msi_image_n_pixel(&spec->geometry);
@@ -437,7 +438,7 @@ void msi_outputs_set_axis(msi_outputs *o, const msi_fits_cube *axis)
     o->axis = *axis;
 }
 
-/* Begin a cube before its first plane. Several threads write planes. */
+/* Create the file of a cube before its first plane is written. Several threads may write planes. */
 static int begin_cube(msi_outputs *o, int i, const msi_fits_spec *spec)
 {
     pthread_mutex_lock(&o->gate);
@@ -446,13 +447,13 @@ static int begin_cube(msi_outputs *o, int i, const msi_fits_spec *spec)
     return rc;
 }
 
-/* Return the plane of a cube for an output channel, which are numbered by ascending frequency. */
+/* Return the plane of a cube for an output channel. Planes are in the order of frequency. */
 static int64_t plane_of(const msi_outputs *o, int64_t channel)
 {
     return o->axis.step_hz < 0 ? o->axis.n - 1 - channel : channel;
 }
 
-/* Return 1 if cubes of a kind stay open until the restored one is made of them. */
+/* Return 1 if the cubes of a kind stay open, because the restored cube is computed from them. */
 static int is_read_back(const msi_outputs *o, msi_fits_kind kind)
 {
     return o->options->cube.restoring_beam &&
@@ -478,8 +479,8 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
 {
     msi_fits_spec full = *spec;
     full.kind = id->kind;
-    /* The real and the imaginary plane of a cross hand have one polarisation. The PSF has the weights and the
-     * polarisation of the first plane. Saved weights are of all polarisations. */
+    /* A cross hand is two planes, real and imaginary, of one polarisation. The PSF gets the weights and the
+     * polarisation of the first plane. Saved weights belong to all polarisations. */
     const int has_several_pols = o->planes[o->n_plane - 1].pol != o->planes[0].pol;
     full.pol = id->kind == MSI_FITS_WEIGHTS && has_several_pols ? (msi_pol)0 : o->planes[id->plane].pol;
     const int64_t channel = is_cube(o, id) ? 0 : id->channel;
@@ -506,7 +507,7 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
     return written ? MSI_OK : msi_error_set(MSI_EINTERNAL, "an image was not planned: kind %d", (int)id->kind);
 }
 
-/* Return the number of the cube of an image; -1 if it is not begun. */
+/* Return the number of the cube of an image; -1 if it is not created yet. */
 static int find_cube(const msi_outputs *o, const msi_output_id *id)
 {
     for (int i = 0; i < o->n; i++) {
@@ -576,7 +577,7 @@ static const char *suffixes(const msi_outputs *o, int n_picture, char text[40])
     return text;
 }
 
-/* Log the names of the files; many as a pattern. */
+/* Log the names of the files, as a pattern if there are many. */
 static void log_written(const msi_outputs *o)
 {
     enum { MOST = 4, WIDTH = 72 };
@@ -607,7 +608,7 @@ static void entry_free(entry *e)
     msi_cube_file_free(e->cube);
 }
 
-/* Remove pictures that have no file from the list: they could not be drawn, or are in the report. */
+/* Remove pictures from the list that could not be drawn, or are embedded in the report. */
 static void forget_dropped(msi_outputs *o)
 {
     int n = 0;

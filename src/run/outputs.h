@@ -9,7 +9,7 @@
 #include "src/options/options.h"
 #include "src/sky/stokes.h"
 
-enum { MSI_OUTPUT_MFS = -1 }; /* as a channel: all channels combined */
+enum { MSI_OUTPUT_MFS = -1 }; /* as a channel number: all channels combined */
 
 /* One image of a run. */
 typedef struct msi_output_id {
@@ -17,7 +17,7 @@ typedef struct msi_output_id {
     int64_t channel;  /* or MSI_OUTPUT_MFS */
     int plane;        /* number of the image plane; 0 for PSF and weights */
     msi_fits_kind kind;
-    int term; /* Taylor term, or power of a PSF; 0 for kinds that are not of a term */
+    int term; /* Taylor term, or for a PSF the order of its spectral moment; 0 for kinds without terms */
 } msi_output_id;
 
 /* Output files that are not images. */
@@ -40,9 +40,9 @@ typedef struct msi_output_shown {
     /* Members for images: */
     double freq_hz, bandwidth_hz;
     msi_beam beam; /* zero: none */
-    msi_pol pol;   /* 0: of several */
+    msi_pol pol;   /* 0: several polarisations */
     int64_t n_vis;
-    double low, high, rms; /* range and rms of the finite pixels; NaN: there are none */
+    double low, high, rms; /* range and rms of the finite pixels; NaN if there are none */
 } msi_output_shown;
 
 typedef struct msi_outputs msi_outputs;
@@ -58,51 +58,50 @@ int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_pl
 /* msi_outputs_has_mask - return whether masks are among the output files. */
 int msi_outputs_has_mask(const msi_options *options);
 
-/* msi_outputs_index_plane - return the plane whose spectral index is mapped: Stokes I, if spectra of at least two terms
- * are fitted to joined channels; else -1. */
+/* msi_outputs_index_plane - return the plane of which the spectral index is mapped: Stokes I, if spectra of at least
+ * two terms are fitted to joined channels; else -1. */
 int msi_outputs_index_plane(const msi_options *options);
 
-/* msi_outputs_taylor_plane - return the plane of which maps of alpha and beta are made: Stokes I, with Taylor terms;
+/* msi_outputs_taylor_plane - return the plane for which maps of alpha and beta are made: Stokes I, with Taylor terms;
  * else -1. */
 int msi_outputs_taylor_plane(const msi_options *options);
 
-/* msi_outputs_beam_is_matrix - return 1 if the primary beam is written as a matrix of 16 files, for I, Q, U and V; else
- * it is the power of the two feeds. */
+/* msi_outputs_beam_is_matrix - return 1 if the primary beam is written as a matrix, in 16 files, for I, Q, U and V;
+ * 0 if it is written as the power of the two feeds. */
 int msi_outputs_beam_is_matrix(const msi_options *options);
 
 int msi_outputs_n(const msi_outputs *o);
 
-/* msi_outputs_set_axis - set the planes of cubes before the first image is written; copied, without beams. */
+/* msi_outputs_set_axis - set the spectral axis of cubes, before the first image is written; copied, without beams. */
 void msi_outputs_set_axis(msi_outputs *o, const msi_fits_cube *axis);
 
 /* ---- Cubes that are read back, with -restoring-beam: dirty images, residuals and models ---- */
 
-/* msi_outputs_cube_beams - return the beams of the planes of a cube, in the order of its planes, borrowed; NULL if none
- * is begun. */
+/* msi_outputs_cube_beams - return the beams of the planes of a cube, in the order of planes; borrowed. NULL if the cube
+ * is not created yet. */
 const msi_beam *msi_outputs_cube_beams(const msi_outputs *o, const msi_output_id *id);
 
 /*
  * msi_outputs_read_back - read a plane that was written.
- * Returned: *facts  its beam, samples, weights and results of cleaning; pixel [ny][nx]
+ * Returned: *facts  beam, samples, weights and results of cleaning of the plane; pixel [ny][nx]
  * Returns:  0, MSI_EOUTPUT
  */
 int msi_outputs_read_back(const msi_outputs *o, const msi_output_id *id, msi_fits_spec *facts, float *pixel);
 
-/* msi_outputs_finish_cubes - write the headers of an interval's cubes of these kinds. Returns: 0, MSI_EOUTPUT,
- * MSI_ENOMEM */
+/* msi_outputs_finish_cubes - write the headers of an interval's cubes. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM */
 int msi_outputs_finish_cubes(msi_outputs *o, int64_t interval);
 
 /* msi_outputs_has_weights - return whether the weights of a channel are written or drawn. */
 int msi_outputs_has_weights(const msi_options *options, int64_t channel);
 
-/* msi_outputs_shown - tell what -report shows of file i, borrowed until the files are renamed. */
+/* msi_outputs_shown - return the description of file i for -report; borrowed until the files are renamed. */
 void msi_outputs_shown(const msi_outputs *o, int i, msi_output_shown *shown);
 
-/* msi_outputs_keep_picture - after picture i is written, read it for -report, if that shows it. Returns: 0, MSI_EOUTPUT,
+/* msi_outputs_keep_picture - read picture i, after it was written, if -report embeds it. Returns: 0, MSI_EOUTPUT,
  * MSI_ENOMEM */
 int msi_outputs_keep_picture(msi_outputs *o, int i);
 
-/* msi_outputs_bytes - return the disk space of the images. */
+/* msi_outputs_bytes - return the disk space that the images need. */
 int64_t msi_outputs_bytes(const msi_outputs *o);
 
 /*
@@ -126,8 +125,8 @@ int msi_outputs_path(char **path, const msi_outputs *o, const char *prefix, cons
  */
 int msi_outputs_text(const msi_outputs *o, msi_output_text text, msi_publish **publish);
 
-/* msi_outputs_sources - find the list of sources of an interval and channel, as msi_outputs_text; is_true: that of true
- * fluxes. Joined channels are channel 0. */
+/* msi_outputs_sources - find the list of sources of an interval and channel, as msi_outputs_text does. With is_true it
+ * is the list of true fluxes. Joined channels have one list, that of channel 0. */
 int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel, int is_true, msi_publish **publish);
 
 /* msi_outputs_commit - rename all files to their final names, and log the names. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A window is a file in memory without a name. Other ranks open it through /proc, which works for the processes of one user
- * on one host, and depends neither on the MPI nor on the size of /dev/shm.
+ * Implementation of ranks.h: agreement, exchanges and sums. The ranks of one host add up arrays in memory that all of
+ * them map. This memory is a file in memory without a name, which other ranks open through /proc. This works for
+ * processes of one user on one host. It depends neither on the MPI library nor on the size of /dev/shm.
  */
 #include "src/run/ranks.h"
 
@@ -18,11 +19,12 @@
 #include "core/status.h"
 #include "src/options/suggestion.h"
 
-/* ---- The window: memory that all ranks of a job see, if all of them are on one host ---- */
+/* ---- Windows: each rank has one, which all ranks map if they are on one host ---- */
 
-/* MPI copies in pieces, one test at a time. Ranks that read each other's memory add up arrays at the speed of memory. */
+/* MPI copies messages in small pieces, one at each test. Ranks that map each other's memory add up arrays at the speed
+ * of memory. */
 
-/* The window of each rank has this many bytes. */
+/* Size of the window of one rank. */
 enum { MSI_RANKS_WINDOW_BYTES = 32 << 20 };
 
 struct msi_ranks_windows {
@@ -30,13 +32,13 @@ struct msi_ranks_windows {
     char *at[]; /* [size] NULL: not mapped */
 };
 
-/* Data with which other ranks open a window. */
+/* Numbers by which other ranks open a window and check that it is the right one. */
 typedef struct window_name {
-    uint64_t host; /* hash of the name of this boot of the host; 0: unknown */
+    uint64_t host; /* hash that identifies the host and its boot; 0: unknown */
     int64_t pid, fd, device, inode;
 } window_name;
 
-/* Return a hash of the random number that Linux gives to each boot; 0 if it is unknown. */
+/* Return a hash of the random number that Linux generates at each boot; 0 if it cannot be read. */
 static uint64_t hash_boot(void)
 {
     char id[64];
@@ -52,7 +54,7 @@ static void *map_window(int fd)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Make the own window. Returns its file, or -1 */
+/* Create this rank's window. Returns its file descriptor, or -1 */
 static int make_window(char **at, window_name *name)
 {
     struct stat is;
@@ -65,7 +67,7 @@ static int make_window(char **at, window_name *name)
     return fd;
 }
 
-/* Map the window of another rank, if it can be opened and is the one that was named. */
+/* Map the window of another rank. Returns NULL if it cannot be opened, or is not the named one. */
 static char *open_window(const window_name *name)
 {
     char path[64];
@@ -82,7 +84,7 @@ static char *open_window(const window_name *name)
     return at;
 }
 
-/* Map the windows of the other ranks. Returned: is_shared */
+/* Map the windows of the other ranks. Returned: is_shared, 1 if every rank could map all windows */
 static int open_windows(msi_ranks *ranks, const window_name *own)
 {
     msi_ranks_windows *w = ranks->windows;
@@ -95,7 +97,7 @@ static int open_windows(msi_ranks *ranks, const window_name *own)
         is_open = w->at[k] != NULL;
     }
     msi_free(all);
-    /* Files are closed after all ranks have opened them. */
+    /* Close files only after all ranks have opened them. */
     MSI_TRY(msi_ranks_gather(ranks, &is_open, sizeof is_open, (void **)&opened));
     w->is_shared = 1;
     for (int k = 0; k < ranks->size; k++) w->is_shared &= opened[k];
@@ -104,9 +106,9 @@ static int open_windows(msi_ranks *ranks, const window_name *own)
 }
 
 /*
- * ranks_window - return the addresses [size] of the windows of all ranks; every rank calls it. The first call makes
- * them.
- * Returned: *at  borrowed; NULL: the ranks are on several hosts, or may not see each other's memory
+ * ranks_window - return the addresses [size] of the windows of all ranks. The first call creates them, and every rank
+ * must call it.
+ * Returned: *at  borrowed; NULL if the ranks are on several hosts, or may not map each other's memory
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
 static int ranks_window(msi_ranks *ranks, char *const **at)
@@ -134,7 +136,7 @@ void msi_ranks_window_close(msi_ranks *ranks)
     ranks->windows = NULL;
 }
 
-/* Values of the slice that a rank sums at a time, at most. */
+/* Most values that a rank sums at a time. */
 enum { SLICE = 1 << 20 };
 
 /* Status of a rank that stopped because another rank failed. */
@@ -155,15 +157,15 @@ void msi_ranks_end(msi_ranks *ranks)
 
 /* ---- Agreement ---- */
 
-/* Stop communicating after a signal or a lack of memory. Once the outputs have their names, a signal is not a
- * failure. */
+/* Stop communicating after a signal or a lack of memory. A signal does not fail the run once the outputs have their
+ * names. */
 static int cut_off(msi_ranks *ranks, int status)
 {
     ranks->is_cut_off = 1;
     return ranks->is_done && status == MSI_EINTERRUPTED ? MSI_OK : status;
 }
 
-/* Copy the message of one rank to all. */
+/* Copy the message of rank `from` to all ranks. */
 static int copy_message(msi_ranks *ranks, int from, int status)
 {
     char *all, own[MSI_MESSAGE_BYTES] = "";
@@ -191,7 +193,7 @@ int msi_ranks_agree(msi_ranks *ranks, int status)
     for (int k = ranks->size; !rc && k-- > 0;) {
         if (all[k] >= 0) continue;
         from = k;
-        /* Some MPIs warn of messages that are never received. */
+        /* Receive every alarm: some MPI libraries warn about messages that were not received. */
         if (k != ranks->rank) ranks->link->alarm_receive(ranks, k);
     }
     const int agreed = from < 0 ? MSI_OK : all[from];
@@ -232,7 +234,7 @@ int msi_ranks_check_environment(msi_ranks *ranks)
 
 int msi_ranks_broadcast(msi_ranks *ranks, void *data, int64_t n_byte)
 {
-    /* MPI counts bytes in an int, and a rank that waits for a long transfer sleeps longer. */
+    /* MPI counts bytes in an int. Also, a rank that waits for a long transfer sleeps longer between tests. */
     const int64_t most = 1 << 22;
     int rc = MSI_OK;
     for (int64_t at = 0; !rc && ranks->size > 1 && at < n_byte; at += most)
@@ -279,7 +281,7 @@ int msi_ranks_count(msi_ranks *ranks, int64_t *count, int n)
 
 /* ---- Sums ---- */
 
-enum { BLOCK = 1024 }; /* values that are combined at a time, in the cache */
+enum { BLOCK = 1024 }; /* values that are combined at a time; they fit in the cache */
 
 /* Combine values [first, first + n) of a slice. */
 static void combine_block(void *slice, const char *const *of_ranks, int64_t first, int64_t n, msi_precision precision,
@@ -297,8 +299,8 @@ static void combine_block(void *slice, const char *const *of_ranks, int64_t firs
     for (int64_t i = 0; precision != MSI_FP32 && i < n; i++) ((double *)slice)[first + i] = sum[i];
 }
 
-/* Compute the weighted sum of a slice over ranks. For a mean, weight [size] has the sum 1. Values of weight 0 are
- * ignored, NaN too. Given: of_ranks [size] the slices of the ranks */
+/* Compute the weighted sum of a slice over all ranks. For a mean, the weights [size] add up to 1. Values with weight 0
+ * are ignored, even if they are NaN. Given: of_ranks [size] the slices of the ranks */
 static void combine_slice(void *slice, const char *const *of_ranks, int64_t n, msi_precision precision,
                           const msi_ranks *ranks, const double *weight)
 {
@@ -307,7 +309,7 @@ static void combine_slice(void *slice, const char *const *of_ranks, int64_t n, m
         combine_block(slice, of_ranks, i, n - i < BLOCK ? n - i : BLOCK, precision, ranks, weight);
 }
 
-/* An array that is combined. */
+/* An array that all ranks combine. */
 typedef struct combination {
     char *array;
     int64_t n;
@@ -316,7 +318,7 @@ typedef struct combination {
     const char **of_ranks; /* [size] slices */
 } combination;
 
-/* Each rank receives its slice of all ranks' arrays, combines them, and sends the result to all ranks. */
+/* Each rank receives its slice of the arrays of all ranks, combines these, and sends the result to all ranks. */
 static int combine_by_messages(msi_ranks *ranks, const combination *c)
 {
     const int64_t bytes = msi_image_pixel_bytes(c->precision), even = (c->n + ranks->size - 1) / ranks->size;
@@ -339,7 +341,7 @@ static int combine_by_messages(msi_ranks *ranks, const combination *c)
     return rc;
 }
 
-/* Copy by all threads. */
+/* Copy bytes with all threads. */
 static void copy_bytes(char *to, const char *from, int64_t n)
 {
     const int64_t piece = 1 << 18;
@@ -347,16 +349,19 @@ static void copy_bytes(char *to, const char *from, int64_t n)
     for (int64_t at = 0; at < n; at += piece) memcpy(to + at, from + at, (size_t)(n - at < piece ? n - at : piece));
 }
 
-/* Wait until every rank is here. */
-static int meet(msi_ranks *ranks, char *all)
+/* Wait until every rank has called this. */
+static int wait_for_ranks(msi_ranks *ranks, char *all)
 {
     const char here = 1;
     return ranks->link->gather(ranks, &here, 1, all);
 }
 
-/* Combine windows of the ranks' arrays. A window has two halves: a part of the array, and the combined slice of this rank.
- * When a rank writes its half of a part, all ranks have read that of the previous part, since they have met after it; when it
- * writes a slice, all ranks have copied the previous ones, since they have met before it. */
+/*
+ * Combine arrays through windows, part by part. A window has two halves: this rank's values of a part, and the slice
+ * that this rank has combined. All ranks wait for each other twice in each part: when their values are written, and
+ * when their slices are written. So no rank reads values or slices before they are complete, and when a rank writes
+ * the values of the next part, all ranks have read those of this part.
+ */
 static int combine_in_windows(msi_ranks *ranks, const combination *c, char *const *window, char *met)
 {
     const int64_t bytes = msi_image_pixel_bytes(c->precision), half = MSI_RANKS_WINDOW_BYTES / 2, most = half / bytes;
@@ -365,12 +370,12 @@ static int combine_in_windows(msi_ranks *ranks, const combination *c, char *cons
         const int64_t here = c->n - at < most ? c->n - at : most, each = (here + ranks->size - 1) / ranks->size;
         const int64_t first = each * ranks->rank < here ? each * ranks->rank : here;
         copy_bytes(window[ranks->rank], c->array + at * bytes, here * bytes);
-        rc = meet(ranks, met);
+        rc = wait_for_ranks(ranks, met);
         if (rc) break;
         for (int k = 0; k < ranks->size; k++) c->of_ranks[k] = window[k] + first * bytes;
         combine_slice(window[ranks->rank] + half, c->of_ranks, here - first < each ? here - first : each, c->precision,
                       ranks, c->weight);
-        rc = meet(ranks, met);
+        rc = wait_for_ranks(ranks, met);
         for (int k = 0; !rc && k < ranks->size && k * each < here; k++)
             copy_bytes(c->array + (at + k * each) * bytes, window[k] + half,
                        (here - k * each < each ? here - k * each : each) * bytes);
@@ -404,7 +409,7 @@ int msi_ranks_sum(msi_ranks *ranks, void *array, int64_t n, msi_precision precis
     return rc;
 }
 
-/* The sums of an image's plane. */
+/* The sums of one plane of an image. */
 typedef struct image_sums {
     double sum_weight;
     int64_t n_vis;
@@ -425,7 +430,7 @@ static int combine_plane(msi_ranks *ranks, msi_image *image, int plane, double *
     msi_free(all);
     image->sum_weight[plane] = sum.sum_weight;
     image->n_vis[plane] = sum.n_vis;
-    /* A plane without a sample on any rank is NaN already. */
+    /* If no rank has a sample of a plane, it is NaN already. */
     if (!sum.n_vis) return MSI_OK;
     return combine_arrays(ranks, (char *)image->pixel + plane * n * msi_image_pixel_bytes(image->precision), n,
                           image->precision, weight);

@@ -2,8 +2,8 @@
 /*
  * The ranks of msimage-mp: the processes of an MPI job.
  *
- * MPI starts after the last fork of this process. Exchanges do not block: while a rank waits it checks the signal flag,
- * and sleeps, because there may be more ranks than cores. Threads call MPI one at a time.
+ * MPI starts after the last fork of this process. Exchanges do not block: while a rank waits, it checks the signal
+ * flag, and sleeps, because there may be more ranks than cores. Only one thread at a time calls MPI.
  */
 #include <limits.h>
 #include <mpi.h>
@@ -19,15 +19,15 @@
 #include "core/status.h"
 #include "src/run/ranks.h"
 
-enum { ALARM_TAG = 1 }; /* tag of the message that is an alarm */
+enum { ALARM_TAG = 1 }; /* tag of messages that are alarms */
 
-/* After this many yields a waiting rank sleeps between tests, each time longer. MPI transfers messages during a test
- * only, about 100 KB each time: naps between those of a large message stay short. */
+/* After this many yields, a waiting rank sleeps between tests, each time longer. MPI transfers messages only during a
+ * test, about 100 KB each time, so a rank that waits for a large message sleeps for short times only. */
 enum { MOST_YIELDS = 2000, SHORTEST_NAP_NS = 10000, LONGEST_NAP_NS = 1000000, LARGE = 1 << 18 };
 
-/* A rank that a signal stopped exits this much later. Launchers kill all ranks when the first one exits, but others
- * that received the same signal may still have to remove temporary files or print an error. The watchdog ends a rank
- * that is busy in a long call 0.6 s after the signal; a launcher waits for a second. */
+/* Delay of the exit of a rank that a signal stopped. Launchers kill all ranks when the first one exits, but other ranks
+ * with the same signal may still have to remove temporary files or print an error. The watchdog ends a rank in a long
+ * call 0.6 s after the signal; a launcher waits for a second. */
 enum { EXIT_DELAY_NS = 800000000 };
 
 static pthread_mutex_t mpi_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,7 +35,7 @@ static int is_alarmed;
 
 /* ---- Exchanges ---- */
 
-/* Wait for an exchange of this many bytes with each rank. Returns: 0, MSI_EINTERRUPTED. */
+/* Wait for an exchange of n_byte bytes with each rank. Returns: 0, MSI_EINTERRUPTED. */
 static int wait_for(MPI_Request *request, int64_t n_byte)
 {
     struct timespec nap = {0, SHORTEST_NAP_NS};
@@ -87,7 +87,7 @@ static int broadcast_first(msi_ranks *ranks, void *data, int64_t n_byte)
 
 /* ---- Alarm ---- */
 
-/* The message is empty, and its sender does not wait until it is received. */
+/* Send empty messages. Do not wait until they are received. */
 static void send_alarm(msi_ranks *ranks)
 {
     pthread_mutex_lock(&mpi_lock);
@@ -111,7 +111,7 @@ static void receive_alarm(msi_ranks *ranks, int rank)
 static int check_alarm(void *unused)
 {
     (void)unused;
-    /* A thread that holds the lock is in an exchange, and checks by itself. */
+    /* If another thread has the lock, it is in an exchange, and checks the alarm itself. */
     if (is_alarmed || pthread_mutex_trylock(&mpi_lock) != 0) return is_alarmed;
     MPI_Iprobe(MPI_ANY_SOURCE, ALARM_TAG, MPI_COMM_WORLD, &is_alarmed, MPI_STATUS_IGNORE);
     pthread_mutex_unlock(&mpi_lock);
@@ -125,7 +125,7 @@ static void watch_alarm(msi_ranks *ranks, int is_on)
 
 /* ---- Begin and end ---- */
 
-/* Return the number in the first of these environment variables that is set; fallback if there is none. */
+/* Return the number in the first of these environment variables that is set, else fallback. */
 static int environment_number(const char *const *name, int fallback)
 {
     for (; *name; name++) {
@@ -135,7 +135,7 @@ static int environment_number(const char *const *name, int fallback)
     return fallback;
 }
 
-/* Number the ranks of a host that see the same GPUs. The launcher may give different GPUs to them. */
+/* Find gpu_rank and gpu_size. The launcher may have given different GPUs to the ranks of a host. */
 static void find_gpu_rank(msi_ranks *ranks, MPI_Comm host)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -178,10 +178,10 @@ static void end_job(msi_ranks *ranks)
 {
     int is_initialized;
     MPI_Initialized(&is_initialized);
-    /* Every line is printed already. MPI_Finalize waits for the other ranks: if one of them is killed, this rank waits
-     * until the launcher ends it too. */
+    /* Nothing is printed after this. MPI_Finalize waits for the other ranks. If one of them is killed, the launcher
+     * ends this rank too. */
     msi_log_silence(1);
-    /* After a signal the launcher ends the other ranks. */
+    /* After a signal, the launcher ends the other ranks when this one exits. */
     if (is_initialized && ranks->is_cut_off && msi_interrupt_signal()) delay_exit();
     if (!is_initialized || ranks->is_cut_off) return;
     MPI_Finalize();
@@ -189,7 +189,7 @@ static void end_job(msi_ranks *ranks)
 
 void msi_ranks_begin(msi_ranks *ranks)
 {
-    /* Set by Open MPI, by MPICH and others (PMI), and by Slurm. */
+    /* The variables are set by Open MPI, by MPICH and others (PMI), and by Slurm. */
     static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
     static const char *const size[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
     static const char *const n_here[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Restoring without a Measurement Set:
+ * Restoring of images without a Measurement Set:
  *
- *   1. The residual is read plane by plane. Its pixels must run to the west and to the north.
- *   2. The beam is the given one, or the one of the residual's header.
- *   3. -restore convolves the model image with the beam, on the CPU or the GPU, and adds it to the residual.
- *      -restore-list reads a list of sources instead, and draws each convolved with the beam.
+ *   1. The residual is read plane by plane. Its columns must run to the west and its rows to the north.
+ *   2. The beam is the given one, or that of the residual's header.
+ *   3. With -restore, the model image is convolved with the beam, on the CPU or the GPU, and added to the residual.
+ *   With
+ *      -restore-list, the sources of a list are convolved with the beam and added to the residual.
  *   4. The result has the header of the residual.
  */
 #include "src/run/runs.h"
@@ -31,20 +32,21 @@
 #include "kernels/strategy.h"
 #include "src/sky/sky_list.h"
 
-/* The image that sources are drawn on. */
+/* The image to which sources are added. */
 typedef struct sky_canvas {
     msi_image_geometry geometry; /* columns run to the west, rows to the north */
     const msi_sky_wcs *wcs;
     double freq_hz, bandwidth_hz; /* 0: unknown */
-    float *pixel;                 /* [ny][nx] added to */
+    float *pixel;                 /* [ny][nx] */
 } sky_canvas;
 
 /* ---- Drawing a list of sources, convolved with the beam ---- */
 
-/* Return the mean flux over a band, in Jy; if freq_hz is 0, the flux at the source's reference frequency. */
+/* Return the mean flux of a source over a band, in Jy. If freq_hz is 0, it is the flux at the source's reference
+ * frequency. */
 static double mean_flux(const msi_sky_source *s, double freq_hz, double bandwidth_hz)
 {
-    /* Gauss's quadrature of three nodes is exact for polynomials up to the fifth power. */
+    /* Gauss-Legendre quadrature with three nodes is exact for polynomials up to degree five. */
     const double off = 0.5 * bandwidth_hz * sqrt(0.6);
     if (!s->n_term || !(freq_hz > 0)) return s->flux_jy;
     if (!(off > 0) || off >= freq_hz) return msi_sky_source_flux(s, freq_hz);
@@ -77,11 +79,11 @@ static int draw_all(const msi_sky_list *list, const msi_beam *beam, const sky_ca
 }
 
 /*
- * sky_list_draw - add sources to an image in Jy/beam at their exact positions, also between pixels: gaussians
- * convolved with the beam, a point of 1 Jy with a peak of 1.
+ * Add sources to an image in Jy/beam, at their exact positions, which may be between pixels. Sources are Gaussians
+ * convolved with the beam. A point source of 1 Jy has a peak of 1.
  * Given:    beam  known
- * Returned: *n_outside  sources that are outside the image
- * Returns:  0, MSI_EINPUT (a spectrum without a finite flux), MSI_ENOMEM, MSI_EINTERRUPTED
+ * Returned: *n_outside  number of sources outside the image
+ * Returns:  0, MSI_EINPUT (a flux is not finite), MSI_ENOMEM, MSI_EINTERRUPTED
  */
 static int sky_list_draw(const msi_sky_list *list, const msi_beam *beam, const sky_canvas *canvas, int64_t *n_outside)
 {
@@ -103,7 +105,7 @@ typedef struct restoring {
     msi_image_geometry geometry; /* geometry of a plane of the residual */
     int64_t n_plane;
     float *pixel;              /* [n_plane][ny][nx] */
-    msi_planes *image, *model; /* planes of one plane, on the CPU or the GPU; NULL for a list */
+    msi_planes *image, *model; /* buffers for one plane, on the CPU or the GPU; NULL for a list */
 } restoring;
 
 /* ---- Checks of the images ---- */
@@ -131,8 +133,8 @@ static int find_pixels(const char *path, const msi_fits_view *v, msi_image_geome
     return MSI_OK;
 }
 
-/* Find the largest distance on the sky between equal pixels of two images, in pixels; infinite if only one of them is
- * on the sky. */
+/* Return the largest distance on the sky between pixels of the same indices in two images, in pixels. It is infinite if
+ * only one of the pixels is on the sky. */
 static double largest_distance(const msi_fits_view *a, const msi_fits_view *b, const msi_image_geometry *g)
 {
     double most = 0;
@@ -176,7 +178,7 @@ static int check_model(const restoring *k, const msi_fits_view *residual, const 
     return MSI_OK;
 }
 
-/* Refuse a model with pixels that are not finite, except where the residual has no value either. A model that is NaN
+/* Refuse a model with pixels that are not finite, except where the residual is not finite either. A model that is NaN
  * everywhere belongs to a channel without samples. */
 static int check_values(const restoring *k, const msi_fits_view *residual, const msi_fits_view *model)
 {
@@ -269,15 +271,17 @@ static int restore_list(restoring *k, const msi_fits_view *residual, float *pixe
     return MSI_OK;
 }
 
-/* Refuse a restored image that exceeds single precision: a model or list of absurd fluxes. */
+/* Refuse a restored image that overflows single precision, because fluxes of the model or the list are too large. */
 static int check_restored(const restoring *k, const float *pixel, const float *residual)
 {
     const int64_t n = k->geometry.nx * k->geometry.ny;
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(pixel[i]) && isfinite(residual[i]))
-            return msi_error_set(MSI_EINPUT, "%s: its fluxes exceed single precision in the restored image, first at "
-                                 "pixel (%lld, %lld); correct them", k->files->model,
-                                 (long long)(i % k->geometry.nx) + 1, (long long)(i / k->geometry.nx) + 1);
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: its fluxes exceed single precision in the restored image, first at "
+                                 "pixel (%lld, %lld); correct them",
+                                 k->files->model, (long long)(i % k->geometry.nx) + 1,
+                                 (long long)(i / k->geometry.nx) + 1);
     return MSI_OK;
 }
 
@@ -311,7 +315,7 @@ static int restore_plane(restoring *k, int64_t plane)
 
 /* ---- The run ---- */
 
-/* The output may replace a file, but not an input. */
+/* Check that the output is not one of the inputs. */
 static int check_output(const msi_restore_options *f)
 {
     const char *const read[] = {f->residual, f->model};

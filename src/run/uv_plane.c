@@ -24,7 +24,7 @@ int msi_uv_plane(const msi_image_geometry *g, const void *pixel, msi_precision p
         rc = msi_error_set(MSI_ENOMEM, "FFTW cannot plan a transform of %lld x %lld pixels", (long long)nx,
                            (long long)ny);
     if (!rc) {
-        /* l falls with x: pixel x stands for l index nx/2 - x. FFT order puts the centre first. */
+        /* l falls with x: pixel x has l index nx/2 - x. FFT order begins with the centre. */
         for (int64_t y = 0; y < ny; y++)
             for (int64_t x = 0; x < nx; x++) {
                 double value = msi_image_value(pixel, precision, y * nx + x);
@@ -63,8 +63,8 @@ int msi_uv_weights(const msi_image_geometry *g, const msi_weighting *rule, msi_g
     for (int64_t i = 0; !rc && i < n_gridder; i++) rc = msi_density_add(d, gridder[i]);
     if (!rc) rc = msi_density_sums(d, &grid, &half);
     if (!rc) rc = msi_alloc(weight, grid.nu * grid.nv, sizeof **weight, "weights");
-    /* The density has the half plane v >= 0. Add the mirrored half plane: cell k becomes -1 - k, or -k if cells are
-     * centred. */
+    /* The density covers the half plane v >= 0. Add the mirrored half: cell k becomes -1 - k, or -k if cells are
+     * centred on multiples of their size. */
     const int64_t shift = rule->is_centred ? 0 : 1;
     for (int64_t row = 0; !rc && row < grid.nv / 2; row++) {
         double *positive_v = *weight + (grid.nv / 2 + row) * grid.nu,

@@ -10,19 +10,19 @@
  * msi_uv_plane - compute V(u, v) = sum I(l, m) exp(+2 pi i (u l + v m)) over the image's pixels, with NaN as 0.
  *
  * Given:    pixel [ny][nx] of the given precision
- * Returned: *re, *im [ny][nx] float64, owned, msi_free; pixel (nx/2, ny/2) is u = v = 0, u grows with x, v with y
+ * Returned: *re, *im [ny][nx] float64, freed by msi_free. Pixel (nx/2, ny/2) is u = v = 0; u grows with x, v with y
  * Returns:  0, MSI_ENOMEM
  */
 int msi_uv_plane(const msi_image_geometry *geometry, const void *pixel, msi_precision precision, double **re,
                  double **im);
 
 /*
- * msi_uv_weights - add the weights of gridders on the uv grid of a rule's densities: each sample in its cell and in the
+ * msi_uv_weights - sum the weights of gridders on the uv grid of a density rule: each sample in its cell and in the
  * mirrored cell.
  *
  * Given:    gridder [n_gridder]  after weighting
- * Returned: *weight [nv][nu] float64 of msi_density_grid_of, owned, msi_free; cell (nu/2, nv/2) begins at u = v = 0, u
- *           grows with x, v with y
+ * Returned: *weight [nv][nu] float64 on the grid of msi_density_grid_of, freed by msi_free. Cell (nu/2, nv/2) begins at
+ *           u = v = 0; u grows with x, v with y
  * Returns:  0, MSI_ENOMEM
  */
 int msi_uv_weights(const msi_image_geometry *geometry, const msi_weighting *rule, msi_gridder *const *gridder,
