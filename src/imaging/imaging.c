@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * An imaging run: it starts its processes, images the intervals one after the other, and publishes all files at the
- * end. image_interval is the list of the stages of an interval: open, plan, load, weigh, image or clean. The stages are
- * in this file because they share one run; what they call is in the other files of this directory.
+ * An imaging run: it starts its processes, images the intervals one after the other, and gives all files their names at
+ * the end. image_interval lists the stages of an interval: open, plan, load, weight, image or clean. The stages are in
+ * this file because they share the state of the run. The functions that they call are in the other files of this
+ * directory.
  */
 #include "src/run/runs.h"
 
@@ -36,7 +37,7 @@ static_assert((int)MSI_MAX_PLANES < (int)MSI_GRIDDER_MAX_PLANES, "a gridder has 
 
 /* ---- Open ---- */
 
-/* Choose the one phase centre of the images: that of the fields, or that of -shift. */
+/* Choose the centre of the images: the given one, the phase centre of the fields, or that of a mosaic. */
 static int choose_centre(msi_imaging_run *r)
 {
     const msi_observation *obs = msi_ms_reader_observation(r->reader);
@@ -51,27 +52,28 @@ static int choose_centre(msi_imaging_run *r)
         return msi_error_set(MSI_EINPUT,
                              "the selected fields or sets have different phase centres; name one with -shift RA DEC, "
                              "select one with -field, or join them through their beams with -mosaic");
-    /* Smaller distances come from frames and from the same pointing, centred again. */
+    /* Phase centres closer than this belong to one pointing; frames and a new centring cause such differences. */
     static const double ONE_POINTING_RAD = 1e-5;
     if (r->interval == 0 && !o->pb.apply && !o->pb.correct && !o->pb.mosaic &&
         msi_ms_reader_field_distance(r->reader) > ONE_POINTING_RAD)
         msi_log_warning(
             "pointings with different phase centres are joined without their primary beams: fluxes away from "
-            "a pointing's centre are wrong; join them through the beams with -mosaic, or image them one by one with -field");
+            "a pointing's centre are wrong; join them through the beams with -mosaic, or image them one by one with "
+            "-field");
     if (o->shift_is_field) return msi_ms_reader_centre_of(r->reader, o->shift_field, &r->ra_rad, &r->dec_rad);
     r->ra_rad = o->shift_set ? o->shift_ra_rad : obs->ra_rad;
     r->dec_rad = o->shift_set ? o->shift_dec_rad : obs->dec_rad;
     return MSI_OK;
 }
 
-/* Name several fields in headers and pictures, as far as they fit. */
+/* Write the names of several fields for headers and pictures, as many as fit. */
 static void name_fields(msi_observation *o, const msi_ms_reader *reader)
 {
     char all[sizeof o->object];
     if (msi_set_report_fields(all, sizeof all, reader, 0) > 1) memcpy(o->object, all, sizeof all);
 }
 
-/* Check, before samples are read and in a dry run, that every spectral setup has the correlations of all planes. */
+/* Check that every spectral setup has the correlations for all planes, before samples are read and in a dry run. */
 static int check_planes(const msi_imaging_run *r)
 {
     const int n = msi_ms_reader_n_spw(r->reader);
@@ -91,7 +93,7 @@ static int check_planes(const msi_imaging_run *r)
                             lacking->spw_id, lacking->data_desc_id, r->options->ms_paths[lacking->set]);
 }
 
-/* Tell the outputs the frequencies of the planes of cubes. */
+/* Set the frequencies of the planes of cubes. */
 static int set_axis(msi_imaging_run *r)
 {
     const msi_channel_grid *g = &r->grid;
@@ -159,8 +161,8 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     return spec;
 }
 
-/* Return 1 if channels may be cleaned at the same time: each by itself, without what only one thread may use: files of
- * earlier runs, means of primary beams, ranks. */
+/* Return 1 if several channels may be cleaned at the same time. They must be independent, and must not use what only
+ * one thread may use: files of earlier runs, means of primary beams, ranks. */
 static int cleans_apart(const msi_imaging_run *r)
 {
     const msi_clean_options *c = &r->options->clean;
@@ -169,7 +171,7 @@ static int cleans_apart(const msi_imaging_run *r)
            !c->continues && !c->resume && !c->local_rms_image && c->psf_grid[0] * c->psf_grid[1] < 2;
 }
 
-/* Return the host memory of one more channel that is worked on at the same time. */
+/* Return the host memory of one more channel that is imaged at the same time. */
 static int64_t slot_bytes(const msi_imaging_run *r)
 {
     const msi_imaging_plan *p = &r->plan;
@@ -177,13 +179,13 @@ static int64_t slot_bytes(const msi_imaging_run *r)
     return cleans_apart(r) ? p->image_bytes + p->one_image_bytes : 0;
 }
 
-/* Return the number of fields or facets of an output channel; 0: its image is made whole. */
+/* Return the number of fields or facets of an output channel; 0 if its image is not divided. */
 static int count_units(const msi_imaging_run *r)
 {
     return r->mosaic ? r->mosaic->fields.n : r->facets ? r->facets->facets.n : 0;
 }
 
-/* Return the host memory of a field of a mosaic that is imaged: its part of the grids, and its planes. */
+/* Return the host memory for imaging one field of a mosaic: its share of the grids, and its planes. */
 static int64_t field_bytes(const msi_imaging_run *r)
 {
     enum { PLANES = 4 };
@@ -199,13 +201,14 @@ static int64_t field_bytes(const msi_imaging_run *r)
            PLANES * n_plane * largest * msi_image_pixel_bytes(p->gridder.precision);
 }
 
-/* Return the memory that a plan leaves. */
+/* Return the memory that is left besides a plan. */
 static int64_t free_bytes(const msi_imaging_plan *p)
 {
-    return msi_memory_limit() - p->store_bytes - p->grid_bytes - p->image_bytes - msi_unplanned_bytes(p->gridder.backend);
+    return msi_memory_limit() - p->store_bytes - p->grid_bytes - p->image_bytes -
+           msi_unplanned_bytes(p->gridder.backend);
 }
 
-/* Distribute the work over the GPUs or threads and log the plan. */
+/* Distribute the work over the GPUs or threads, and log the plan. */
 static void share_work(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -238,7 +241,7 @@ static void share_work(msi_imaging_run *r)
     msi_gpu_share_report(&r->gpus, &work);
 }
 
-/* Reduce the channels that are worked on at the same time if other programs use the GPUs. */
+/* Reduce the number of channels that are imaged at the same time if other programs use the GPUs. */
 static void adjust_gpus(msi_imaging_run *r)
 {
     const int each = r->gpus.n_slot / r->gpus.n;
@@ -246,7 +249,7 @@ static void adjust_gpus(msi_imaging_run *r)
         msi_gpu_share_adjust(&r->gpus, r->plan.device_bytes / each);
 }
 
-/* Return the samples of all planes of a cube in another frame. */
+/* Return the number of samples in all planes of a cube in another frame. */
 static int64_t n_framed_sample(const msi_imaging_run *r, const msi_imaging_scan *scan)
 {
     const msi_channel_grid *g = &r->grid;
@@ -256,15 +259,20 @@ static int64_t n_framed_sample(const msi_imaging_run *r, const msi_imaging_scan 
     return is_wide && scan->n_sample < most ? scan->n_sample : most;
 }
 
-/* Plan images in tiles, as few as fit. Given: spec  of the gridder; need  with the samples; in_memory  1: arrays at work
- * may not be in files. Given and returned: *empty
- * Returns: MSI_ENOMEM with the line of the last plan if none fits, and where no tiles are possible */
+/*
+ * Plan images in tiles, with the smallest number of tiles that fits.
+ * Given:              spec  of the gridder
+ *                     need  with the number of samples
+ *                     in_memory  1: arrays in use may not be in files
+ * Given and returned: *empty  the gridder without samples, replaced
+ * Returns:            0; MSI_ENOMEM with the message of the last plan if none fits, or if tiles are not possible
+ */
 static int plan_tiles(msi_imaging_run *r, msi_gridder_spec spec, msi_imaging_need *need, int in_memory,
                       msi_gridder **empty)
 {
     static const int NUMBERS[] = {2, 3, 4, 6, 8, 12, 16};
     int rc = MSI_ENOMEM;
-    /* Without a plan an allocation has failed: nothing is known to be too large. */
+    /* If there is no plan, an allocation has failed, and images in tiles would not help. */
     if (!r->plan.gridder.least_grid_bytes) return rc;
     if (r->plan.gridder.backend != MSI_BACKEND_CPU || strcmp(r->plan.gridder.method, "wgrid") != 0 ||
         msi_options_has_facets(r->options))
@@ -283,7 +291,7 @@ static int plan_tiles(msi_imaging_run *r, msi_gridder_spec spec, msi_imaging_nee
     return rc;
 }
 
-/* Plan images in tiles where arrays at work would be in files, if the tiles' are in memory and take less time. */
+/* If the plan has arrays in use in files, plan images in tiles instead, if those are in memory and take less time. */
 static int plan_faster_tiles(msi_imaging_run *r, const msi_gridder_spec *spec, msi_imaging_need *need,
                              msi_gridder **empty)
 {
@@ -299,8 +307,8 @@ static int plan_faster_tiles(msi_imaging_run *r, const msi_gridder_spec *spec, m
     return rc == MSI_ENOMEM || rc == MSI_ERANGE ? MSI_OK : rc;
 }
 
-/* An inner taper that no baseline is beyond was probably given in another unit. Given: longest  in wavelengths; 0: not
- * known */
+/* Refuse an inner taper that ends beyond the longest baseline: it was probably given in another unit.
+ * Given: longest  in wavelengths; 0: unknown */
 static int check_taper_within(const msi_uv_taper *t, double longest)
 {
     if (!(t->inner_tukey > 0) || !(longest > 0) || t->inner_lambda + t->inner_tukey <= longest) return MSI_OK;
@@ -313,7 +321,7 @@ static int check_taper_within(const msi_uv_taper *t, double longest)
 /* Plan for the CPU if the GPU has less memory than the plan needs at least.
  * Given:              spec, need  of the plan
  * Given and returned: *rc  result of the plan
- * Returns:            0, MSI_ENOMEM (-backend cuda was given), or a failure of the gridder of the CPU */
+ * Returns:            0, MSI_ENOMEM (-backend cuda was given), or any code of msi_gridder_create */
 static int leave_small_gpu(msi_imaging_run *r, msi_gridder_spec *spec, msi_imaging_need *need, msi_gridder **empty,
                            int *rc)
 {
@@ -335,7 +343,8 @@ static int leave_small_gpu(msi_imaging_run *r, msi_gridder_spec *spec, msi_imagi
     return MSI_OK;
 }
 
-/* Plan the run from bounds that are known without reading visibilities; in a dry run from a scan of the coordinates. */
+/* Plan the run from bounds that are known before visibilities are read. A dry run has read all coordinates, and plans
+ * from these. */
 static int make_plan(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -354,12 +363,13 @@ static int make_plan(msi_imaging_run *r)
     if (o->dry_run && !r->ranks->rank) {
         MSI_TRY(msi_imaging_scan_read(&need.scan, r->reader, &o->geometry, r->ra_rad, r->dec_rad));
         MSI_TRY(check_taper_within(&o->weighting.taper, need.scan.longest_lambda));
-        /* The plan depends on the free device memory. A run does not wait for the GPU here, but after reading. */
+        /* The plan depends on the GPU's free memory. A dry run waits for the GPU here; other runs wait after reading.
+         * */
         msi_backend_await(r->gpus.device, r->gpus.n);
     }
     need.scan.n_sample = n_framed_sample(r, &need.scan);
     const msi_imaging_scan whole = need.scan;
-    /* A rank has at most a block more than its share, which msi_unplanned_bytes covers. */
+    /* A rank has at most one block more than its share, which msi_unplanned_bytes includes. */
     const double share =
         o->dry_run ? 1.0 / r->ranks->size
                    : (double)msi_ms_reader_n_share_row(r->reader) / fmax(1, (double)msi_ms_reader_n_row(r->reader));
@@ -374,7 +384,7 @@ static int make_plan(msi_imaging_run *r)
         return left;
     }
     if (rc == MSI_ENOMEM && o->clean.niter) {
-        /* Another strategy may fit next to the memory of cleaning. */
+        /* Another strategy may fit into the memory that cleaning leaves. */
         msi_gridder_free(empty);
         spec.memory_bytes = spec.memory_bytes > r->plan.image_bytes ? spec.memory_bytes - r->plan.image_bytes : 1;
         MSI_TRY(msi_gridder_create(&empty, &spec));
@@ -385,12 +395,12 @@ static int make_plan(msi_imaging_run *r)
     if (rc == MSI_ENOMEM) rc = plan_tiles(r, spec, &need, 0, &empty);
     if (rc == MSI_ERANGE && !o->dry_run) {
         const double bound_lambda = need.scan.w_max_lambda;
-        /* The bound of w is useless if an antenna has a wrong position. Whether UVW can be imaged shows when they are
+        /* If an antenna has a wrong position, the bound of w is too large to be used. UVW are checked when they are
          * read. */
         need.scan.w_max_lambda = 0;
         rc = msi_imaging_plan_make(&r->plan, &need);
         if (rc) {
-            /* The bound of w was not the cause. Plan again for the message of the original plan. */
+            /* The bound of w did not cause the failure. Plan again, for the message of the first plan. */
             need.scan.w_max_lambda = bound_lambda;
             rc = msi_imaging_plan_make(&r->plan, &need);
         } else {
@@ -406,13 +416,14 @@ static int make_plan(msi_imaging_run *r)
     return rc;
 }
 
-/* Upper bounds of the host memory of a plan: per pixel of an image, and for small grids and unplanned memory. */
+/* Upper bounds of a plan's host memory: bytes per pixel of an image, and bytes for small grids and unplanned memory. */
 enum { MOST_PIXEL_BYTES = 128, MOST_OTHER_BYTES = 1 << 30 };
 
-/* Larger images may not fit in a GPU. They are planned before anything is read. */
+/* Larger images may not fit into a GPU. They are planned before anything is read. */
 static const int64_t MOST_FIRST_BYTES = (int64_t)64 << 30;
 
-/* Return 1 if reading begins before the plan is made: the plan may have to wait for a GPU, and memory is ample. */
+/* Return 1 if reading begins before the plan is made: if there is a GPU, for which the plan would wait, and enough
+ * memory. */
 static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
 {
     const msi_options *o = r->options;
@@ -437,8 +448,8 @@ static int open_gridders(msi_imaging_run *r)
     return MSI_OK;
 }
 
-/* Choose how many channels to image in parallel, after the plan is made. Those of GPUs are chosen by
- * msi_gpu_share_plan. */
+/* Choose how many channels to image at the same time on the CPU, after the plan is made. msi_gpu_share_plan chooses it
+ * for GPUs. */
 static int channels_at_once(const msi_imaging_run *r)
 {
     if (r->facets || r->mosaic || (r->options->clean.niter && !cleans_apart(r))) return 1;
@@ -447,7 +458,7 @@ static int channels_at_once(const msi_imaging_run *r)
     return msi_ordered_at_once(r->options->channels_out, each, each + free_bytes(&r->plan));
 }
 
-/* Fix backend, device and threads of the gridders, now that the plan is made. */
+/* Set backend, device and threads of the gridders according to the plan. */
 static int bind_gridders(msi_imaging_run *r)
 {
     for (int64_t c = 0; c < r->options->channels_out; c++) {
@@ -468,7 +479,7 @@ static int bind_gridders(msi_imaging_run *r)
     return MSI_OK;
 }
 
-/* Make the plan, and bind the gridders by it. */
+/* Make the plan, and set up the gridders according to it. */
 int msi_imaging_plan_gridders(msi_imaging_run *r)
 {
     MSI_TRY(make_plan(r));
@@ -491,14 +502,14 @@ static int check_inner_taper(const msi_imaging_run *r)
     return check_taper_within(&r->options->weighting.taper, longest);
 }
 
-/* Return the distance of the centres of the first and the last channel over their mean, as in CASA. */
+/* Return the distance between the centres of the first and the last channel, divided by their mean, as CASA does. */
 static double fractional_bandwidth(const msi_output_channels *c)
 {
     const double low = c->low_hz[0] + c->high_hz[0], high = c->low_hz[c->n - 1] + c->high_hz[c->n - 1];
     return 2 * (high - low) / (high + low);
 }
 
-/* Return the rule for the weights of a channel: its limit of w is relative to the largest w of all ranks. */
+/* Make the weighting rule of a channel. Its limit of w is a fraction of the largest w of all ranks. */
 static int rule_of(msi_weighting *rule, const msi_imaging_run *r, const msi_gridder_report *report)
 {
     const msi_options *o = r->options;
@@ -511,13 +522,14 @@ static int rule_of(msi_weighting *rule, const msi_imaging_run *r, const msi_grid
     return MSI_OK;
 }
 
-/* Return 1 if weights depend on the cells of a density's grid. */
+/* Return 1 if weights depend on the densities of cells. */
 static int needs_density(const msi_weighting *rule)
 {
     return rule->mode != MSI_WEIGHT_NATURAL || rule->taper.at_cells;
 }
 
-/* Gridders of each channel whose weights are made together: all, or those of a field. */
+/* The gridders [first, end) of each channel, whose weights are computed together: all of them, or those of one field.
+ * */
 typedef struct weight_group {
     int first, end;
 } weight_group;
@@ -538,7 +550,7 @@ static void free_density(msi_imaging_run *r)
     r->density = NULL;
 }
 
-/* Make the rules of all channels, and count their samples. Returned: *rule [channels_out], owned */
+/* Make the weighting rules of all channels, and count their samples. Returned: *rule [channels_out], owned */
 static int make_rules(msi_imaging_run *r, msi_weighting **rule)
 {
     const int64_t n = r->options->channels_out;
@@ -552,7 +564,7 @@ static int make_rules(msi_imaging_run *r, msi_weighting **rule)
     return rc;
 }
 
-/* Weigh the gridders of a group. Given: rule [channels_out] */
+/* Compute the weights of the gridders of a group. Given: rule [channels_out] */
 static int weigh_group(msi_imaging_run *r, weight_group of, const msi_weighting *rule)
 {
     const msi_options *o = r->options;
@@ -599,7 +611,7 @@ static int weigh_samples(msi_imaging_run *r)
     return MSI_OK;
 }
 
-/* ---- Image the output channels, one after the other or in parallel, and their mean ---- */
+/* ---- Image: output channels, one after the other or several at a time, and their mean ---- */
 
 /* The multi-frequency image: the weighted mean of the images of the channels. */
 typedef struct mfs_image {
@@ -609,8 +621,8 @@ typedef struct mfs_image {
 
 enum { MFS_STRIPS = 32 };
 
-/* Add the image of a channel, strip by strip after those of the earlier channels: while a thread adds a strip, others add
- * others of later channels. */
+/* Add the image of a channel to the mean, strip by strip. To each strip, channels are added in order, so that several
+ * threads can add strips of different channels at the same time. */
 static int mfs_add(mfs_image *mfs, const msi_image *image)
 {
     double part[MSI_GRIDDER_MAX_PLANES + 1];
@@ -627,13 +639,13 @@ static int mfs_add(mfs_image *mfs, const msi_image *image)
 
 static int mfs_write(mfs_image *mfs, msi_imaging_run *r)
 {
-    /* A plane without a sample in any channel is NaN. */
+    /* A plane without samples in all channels is NaN. */
     for (int p = 0; p < mfs->image.n_plane; p++)
         if (!mfs->image.n_vis[p]) msi_image_fill_nan(&mfs->image, p);
     return msi_imaging_files_write(r, MSI_OUTPUT_MFS, &mfs->image, mfs->weight);
 }
 
-/* The image of a channel between its gridder and finish_channel. */
+/* The image of a channel, from its gridder to finish_channel. */
 typedef struct made_image {
     msi_image image;
     msi_gridder_report report;
@@ -641,13 +653,14 @@ typedef struct made_image {
     int rc; /* result of msi_gridder_image */
 } made_image;
 
-/* Images of several ranks are added to the mean after they were summed over the ranks. */
+/* Return 1 if channels are added to the mean when they are made. With several ranks they are summed over the ranks
+ * first. */
 static int is_added_early(const msi_imaging_run *r)
 {
     return r->options->channels_out > 1 && r->ranks->size == 1;
 }
 
-/* Make the image of a channel, and get the report and weights of its gridder. */
+/* Make the image of a channel, and get the report and the weights of its gridder. */
 static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
 {
     const int n_part = msi_imaging_n_part(r);
@@ -661,7 +674,8 @@ static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
         msi_gridder_weights_add(gridder[i], r->n_plane, NULL, m->largest_weight, NULL);
 }
 
-/* Sum the image of a channel over the ranks, log it, add it to the mean of all channels unless it was, and write it. */
+/* Sum the image of a channel over the ranks, log it, add it to the mean of all channels if it was not added early, and
+ * write it. */
 static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made, mfs_image *mfs)
 {
     msi_image *image = &made->image;
@@ -682,7 +696,7 @@ static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made,
     return msi_imaging_files_write(r, channel, image, weight);
 }
 
-/* Free the gridder of a channel, unless the weights of all channels are drawn or saved at the end. */
+/* Free the gridder of a channel, unless its weights are drawn or saved at the end. */
 static void release_gridder(msi_imaging_run *r, int64_t c)
 {
     const int n_part = msi_imaging_n_part(r);
@@ -693,17 +707,17 @@ static void release_gridder(msi_imaging_run *r, int64_t c)
     }
 }
 
-/* Parts of the progress of a channel. The last one is its files. */
+/* Parts of the progress of a channel. Its files are the last part. */
 enum { WRITE_PARTS = 10 };
 
-/* Return the parts of all channels, and one for the files of the mean image. */
+/* Return the number of parts of all channels, and of one for the files of the mean. */
 static int64_t n_part(const msi_imaging_run *r)
 {
     return WRITE_PARTS * r->options->channels_out + (r->options->channels_out > 1);
 }
 
-/* Image each channel by all threads. Do not call this in a parallel region, even of one thread: inner regions would
- * start their threads again each time. */
+/* Image channels one after the other, each with all threads. Do not call this in a parallel region, even of one thread:
+ * inner regions would then start their threads each time. */
 static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
 {
     for (int64_t c = 0; c < r->options->channels_out; c++) {
@@ -726,7 +740,7 @@ static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
     return MSI_OK;
 }
 
-/* Channels that are imaged in parallel. */
+/* Channels that are imaged at the same time. */
 typedef struct channel_slots {
     msi_imaging_run *run;
     mfs_image *mfs;
@@ -744,7 +758,7 @@ static int image_in_slot(void *slots, int64_t c)
     return MSI_OK;
 }
 
-/* Finish the channels in their order, for any number of slots. Ranks agree on each. */
+/* Finish the channels in order, for any number of slots. Ranks agree on each channel. */
 static int finish_in_order(void *slots, int64_t c)
 {
     channel_slots *l = slots;
@@ -755,7 +769,7 @@ static int finish_in_order(void *slots, int64_t c)
     return rc;
 }
 
-/* Image channels in parallel, by a thread or a GPU each. */
+/* Image several channels at a time, each by a thread or on a GPU. */
 static int image_at_once(msi_imaging_run *r, mfs_image *mfs, int at_once)
 {
     channel_slots l = {.run = r, .mfs = mfs, .n = at_once};
@@ -774,8 +788,8 @@ static int image_at_once(msi_imaging_run *r, mfs_image *mfs, int at_once)
 }
 
 /*
- * image_channels - image every output channel and write it; then the multi-frequency image of all of them.
- * Given:   run  loaded and weighed; run->n_gridded counted on, gridders that are not needed any more are freed
+ * image_channels - image and write every output channel, then the mean of all channels.
+ * Given:   run  loaded and weighted. run->n_gridded is increased. Gridders are freed when they are not needed any more
  * Returns: 0, or any code of msi_gridder_image and msi_imaging_files_write
  */
 static int image_channels(msi_imaging_run *r)
@@ -791,17 +805,16 @@ static int image_channels(msi_imaging_run *r)
     return rc;
 }
 
-/* Refuse a reference frequency of Taylor terms far outside of the band, where its polynomials are ill-conditioned. */
+/* Refuse a reference frequency of Taylor terms far outside the band, where the polynomials are ill-conditioned. */
 static int check_reference(const msi_imaging_run *r)
 {
     const double reference = r->options->clean.reference_hz, low = r->channels.low_hz[0],
                  high = r->channels.high_hz[r->options->channels_out - 1];
     if (!(reference > 0) || (reference >= 0.5 * low && reference <= 2 * high)) return MSI_OK;
-    return msi_error_set(
-        MSI_EINPUT,
-        "-reffreq: %.6g MHz lies too far outside of the selected band, %.6g to %.6g MHz; give one from "
-        "half the lowest to twice the highest",
-        1e-6 * reference, 1e-6 * low, 1e-6 * high);
+    return msi_error_set(MSI_EINPUT,
+                         "-reffreq: %.6g MHz lies too far outside the selected band, %.6g to %.6g MHz; give one from "
+                         "half the lowest to twice the highest",
+                         1e-6 * reference, 1e-6 * low, 1e-6 * high);
 }
 
 /* ---- Run ---- */
@@ -869,7 +882,7 @@ static int image_intervals(msi_imaging_run *r)
     return rc;
 }
 
-/* Choose the planes, the name of the weighting, and the directory of temporary files. */
+/* Choose the planes, the name of the weighting, and the directory for temporary files. */
 static int plan_planes(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -880,7 +893,7 @@ static int plan_planes(msi_imaging_run *r)
                  o->weighting.robust);
     else
         snprintf(r->weighting, sizeof r->weighting, "%s", mode);
-    /* Without -temp-dir, samples beyond the memory limit go to the directory of the images. */
+    /* Without -temp-dir, visibilities beyond the memory limit are written to the directory of the images. */
     const char *slash = strrchr(o->name, '/');
     size_t length = slash ? (size_t)(slash - o->name) : 0;
     r->temp_dir = o->temp_dir ? strdup(o->temp_dir) : slash ? strndup(o->name, length ? length : 1) : strdup(".");
@@ -900,7 +913,7 @@ static int commit_outputs(msi_imaging_run *r)
     return MSI_OK;
 }
 
-/* Refuse a mask that leaves no pixel; warn if it leaves none of a channel. */
+/* Refuse a mask that is 0 everywhere; warn about channels in which it is 0 everywhere. */
 static int check_mask(const msi_imaging_run *r)
 {
     const char *option, *path = msi_clean_options_mask(&r->options->clean, &option);
@@ -921,7 +934,7 @@ static int check_mask(const msi_imaging_run *r)
     return MSI_OK;
 }
 
-/* Warn if the mask of scales has bits of scales that are not used. */
+/* Warn if the mask of scales allows scales that do not exist. */
 static void warn_of_scales(const msi_imaging_run *r)
 {
     const msi_clean_options *c = &r->options->clean;
@@ -936,14 +949,14 @@ static void warn_of_scales(const msi_imaging_run *r)
                         c->scale_mask, highest, n_scale);
 }
 
-/* Number the scales of the mask as the cleaner does, whose scale 0 is of points. */
+/* The cleaner counts points as scale 0. If they are not a scale of the mask, increase its scales by 1. */
 static void shift_scales(const msi_imaging_run *r)
 {
     const int64_t n = msi_image_n_pixel(&r->options->geometry);
     for (int64_t i = 0; i < n && r->options->clean.no_points; i++) r->scale_mask[i] = (uint16_t)(r->scale_mask[i] << 1);
 }
 
-/* Read the mask that is given, if any, and apply that of the horizon. */
+/* Read the mask that the options name, if any, and mask the horizon. */
 static int make_mask(msi_imaging_run *r, const msi_mask_target *target)
 {
     const msi_clean_options *c = &r->options->clean;
@@ -979,7 +992,7 @@ static void report_grid(const msi_imaging_run *r)
                        g->lowest_ratio, g->highest_ratio);
 }
 
-/* Count the planes of a cube that are not given: a set is opened for its channels. */
+/* Find the number of planes of a cube if it is not given. A set is opened to read its channels. */
 static int count_planes(msi_imaging_run *r)
 {
     msi_interval t;
@@ -1003,7 +1016,7 @@ static int count_planes(msi_imaging_run *r)
     return rc;
 }
 
-/* Read the user's mask. It is resampled to the pixels of the images, so a set is opened for their centre. */
+/* Read the user's mask and resample it to the pixels of the images. A set is opened to find their centre. */
 static int read_mask(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -1027,7 +1040,7 @@ static int read_mask(msi_imaging_run *r)
     return rc;
 }
 
-/* Start the process that predicts the models into MODEL_DATA. */
+/* Start the process that predicts models into MODEL_DATA. */
 static int start_update(msi_imaging_run *r, void (*forked)(void))
 {
     const msi_options *o = r->options;
@@ -1054,7 +1067,7 @@ static int start_update(msi_imaging_run *r, void (*forked)(void))
     return msi_model_update_start(&r->update, &spec, forked);
 }
 
-/* Plan the files. Only the first rank writes. */
+/* Plan the output files. Only the first rank writes. */
 static int plan_outputs(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -1063,7 +1076,7 @@ static int plan_outputs(msi_imaging_run *r)
     return msi_image_writer_create(&r->writer, r->outputs, omp_get_max_threads());
 }
 
-/* Fork the reader processes, and the process that predicts into MODEL_DATA. */
+/* Fork the reader processes and the process that predicts into MODEL_DATA. */
 static int start_processes(msi_imaging_run *r, void (*forked)(void))
 {
     const msi_options *o = r->options;
@@ -1071,7 +1084,7 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
     if (msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
         msi_log_warning("%s and %s are the same Measurement Set; its samples count twice", o->ms_paths[a],
                         o->ms_paths[b]);
-    /* Only the first rank cleans, and so needs the mask and predicts. */
+    /* Only the first rank cleans; so only this rank needs the mask and the prediction process. */
     const int is_first = r->ranks->env_rank == 0;
     MSI_TRY(msi_imaging_facets_start(r));
     if (o->pb.grid && (r->ranks->size > 1 || r->ranks->env_rank > 0))
@@ -1086,7 +1099,7 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
     return has_mask && is_first ? read_mask(r) : MSI_OK;
 }
 
-/* All ranks must have the same options, except for threads, memory and GPUs. */
+/* Check that all ranks have the same options, except for threads, memory and GPUs. */
 static int check_team(const msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -1101,7 +1114,7 @@ static int run_stages(msi_imaging_run *r)
     MSI_TRY(plan_outputs(r));
     if (o->clean.niter && r->outputs) MSI_TRY(msi_imaging_checkpoint_check(o));
     /* The GPU starts while the sets are opened and read. Its start cannot be interrupted, so check first that the sets
-     * exist: simple mistakes must be reported at once. */
+     * exist, to report mistyped names at once. */
     if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_gpu_share_start(&r->gpus, o, r->ranks);
     MSI_TRY(image_intervals(r));
     if (o->dry_run) return MSI_OK;

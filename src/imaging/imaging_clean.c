@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The deconvolution of an interval, one field after the other, or several at a time (clean_fields). For each field
- * (clean_field):
- *  1. PSFs and their beams, cleaners, masks;
- *  2. dirty images;
- *  3. models of a checkpoint or of an earlier run, and their residuals;
- *  4. major cycles (clean_cycle.c), with a checkpoint between them;
- *  5. files (imaging_clean_files.c).
- * The first rank does this. The others handle its requests (clean_samples.c).
+ * The deconvolution of an interval. clean_fields cleans its fields, one after the other or several at a time. For each
+ * field, clean_field does these steps:
+ *
+ *   1. Make PSFs, fit their beams, make the cleaners, set masks.
+ *   2. Make the dirty images.
+ *   3. Load models of a checkpoint or of an earlier run, and make their residuals.
+ *   4. Run major cycles (clean_cycle.c), and save checkpoints between them.
+ *   5. Write files (imaging_clean_files.c).
+ *
+ * Only the first rank does this. The other ranks handle its requests (clean_samples.c).
  */
 #include "src/imaging/imaging_clean.h"
 
@@ -28,14 +30,14 @@
 
 /* ---- PSFs, dirty images and models at the start of a field ---- */
 
-/* Planes of a field that are read from files of an earlier run. */
+/* Planes of a field that are read from the images of an earlier run. */
 typedef struct reused_planes {
     const char *prefix;
     msi_fits_kind kind;
     msi_planes *planes;
 } reused_planes;
 
-/* Read a plane from the image of an earlier run. Without samples there is no image, and the plane is NaN. */
+/* Read a plane from an image of an earlier run. A channel without samples has no image; its plane becomes NaN. */
 static int read_plane(msi_cleaning *k, const reused_planes *from, int channel, int pol)
 {
     msi_imaging_run *r = k->run;
@@ -60,7 +62,8 @@ static int read_planes(msi_cleaning *k, const reused_planes *from)
     return MSI_OK;
 }
 
-/* Return the largest sidelobe of a PSF: the depth of its lowest pixel, or its largest excess over the fitted beam. */
+/* Return the largest sidelobe of a PSF: the negative of its lowest pixel, or its largest excess over the fitted beam.
+ * */
 static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
 {
     static const double FAR = 100; /* exp(-FAR) is below the rounding of any sidelobe */
@@ -76,7 +79,7 @@ static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
                          north = (double)(y - g->ny / 2) * g->cell_y_rad;
             const double along = (north * c + east * s) / beam->major_rad,
                          across = (east * c - north * s) / beam->minor_rad;
-            /* exp is slow where its result is tiny or zero; above is then the value. */
+            /* exp is slow for tiny results. These do not change `value`. */
             const double power = 4 * log(2) * (along * along + across * across);
             const double above = power < FAR ? value - exp(-power) : value;
             level = fmax(level, fmax(above, -value));
@@ -84,10 +87,10 @@ static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
     return level;
 }
 
-/* Return the largest modulus of a PSF near its edges. */
+/* Return the largest absolute value of a PSF near the edges of the image. */
 static double edge_level(const msi_image *psf)
 {
-    static const double MIDDLE = 0.45; /* half width of the part that is left out, in widths of the image */
+    static const double MIDDLE = 0.45; /* half width of the excluded middle part, as a fraction of the image's width */
     const msi_image_geometry *g = &psf->geometry;
     double level = 0;
 #pragma omp parallel for schedule(static) reduction(max : level)
@@ -108,8 +111,8 @@ typedef struct psf_planes {
     double *edge_level; /* [channels] */
 } psf_planes;
 
-/* Grid the PSF of a channel. Its gridder makes its plan, with the memory of its device that earlier ones have left, so one
- * is made at a time on a device; the other work of the channels goes on. */
+/* Grid the PSF of a channel. Its gridder makes its plan with the device memory that earlier gridders have left, so only
+ * one PSF is gridded on a device at a time. The other work on channels may run at the same time. */
 static int grid_psf(const psf_planes *psfs, int channel, msi_planes *psf)
 {
     const msi_cleaning *k = psfs->k;
@@ -120,7 +123,7 @@ static int grid_psf(const psf_planes *psfs, int channel, msi_planes *psf)
     return MSI_OK;
 }
 
-/* Make the PSF of a channel, or read that of an earlier run; find its beam; write it. */
+/* Make the PSF of a channel, or read that of an earlier run. Find its beam, and write it. */
 static int make_psf(const psf_planes *psfs, int channel)
 {
     msi_cleaning *k = psfs->k;
@@ -150,8 +153,8 @@ static int make_psf(const psf_planes *psfs, int channel)
     return rc;
 }
 
-/* Lines of channels that are made at the same time are held. A field of one channel may itself be one of several, whose
- * lines are held. */
+/* If several channels are made at the same time, the log lines of each are held until its turn. If there is only one
+ * channel, lines are not held here, but its field may be one of several whose lines are held. */
 static int make_psf_in_turn(void *psfs, int64_t channel)
 {
     const int is_joined = ((const psf_planes *)psfs)->k->field.spec.n_channel > 1;
@@ -175,7 +178,7 @@ static int make_channels(msi_cleaning *k, msi_planes *all)
     psf_planes psfs = {.k = k, .all = all};
     MSI_TRY(msi_alloc(&psfs.edge_level, k->field.spec.n_channel, sizeof *psfs.edge_level, "PSFs"));
     const msi_progress_share half = msi_progress_enter(0, 1, 2);
-    /* One thread reads files. */
+    /* Files are read by one thread. */
     const int n_slot = k->run->gpus.n_slot, most = k->run->options->clean.reuse_psf ? 1 : n_slot > 1 ? n_slot : INT_MAX;
     const int rc = msi_cleaning_for_channels(k, most, make_psf_in_turn, finish_psf, &psfs);
     msi_progress_leave(half);
@@ -183,8 +186,9 @@ static int make_channels(msi_cleaning *k, msi_planes *all)
     return rc;
 }
 
-/* Return a beam width in pixels for scales and windows: the wavelength over the longest baseline of the samples, or the
- * width of the taper if that is larger. If the baseline is unknown, use the beam of the first channel that has one. */
+/* Return the width of the beam in pixels, for scales and windows: the wavelength over the longest baseline of the
+ * samples, or the width of the taper if that is larger. If the baseline is unknown, use the first channel that has a
+ * beam. */
 static double find_beam_pixel(const msi_cleaning *k)
 {
     const msi_options *o = k->run->options;
@@ -199,7 +203,7 @@ static double find_beam_pixel(const msi_cleaning *k)
     return 3;
 }
 
-/* Make the PSFs of all powers of Taylor terms, and write them; power 0 gives the beam. */
+/* Make and write the PSFs of all powers of Taylor terms. The PSF of power 0 gives the beam. */
 static int make_powers(msi_cleaning *k, msi_planes *psf)
 {
     msi_imaging_run *r = k->run;
@@ -226,7 +230,7 @@ static int make_powers(msi_cleaning *k, msi_planes *psf)
     return rc;
 }
 
-/* Make the PSF of each channel, or read those of an earlier run; make the cleaners of the field and set their masks. */
+/* Make or read the PSF of each channel. Then make the cleaners of the field and set their masks. */
 static int make_psfs(msi_cleaning *k)
 {
     const int n = k->field.spec.n_channel, n_term = k->samples->n_term;
@@ -249,7 +253,7 @@ static int make_psfs(msi_cleaning *k)
     return rc;
 }
 
-/* Make the dirty images, or read those of an earlier run; write them. */
+/* Make the dirty images, or read those of an earlier run, and write them. */
 static int make_dirty(msi_cleaning *k)
 {
     const reused_planes reused = {k->run->options->clean.reuse_dirty, MSI_FITS_DIRTY, k->field.residual};
@@ -266,8 +270,8 @@ static int make_dirty(msi_cleaning *k)
     return MSI_OK;
 }
 
-/* Load the models of a checkpoint or of an earlier run, if there are any, and make their residuals. Returned: *resumed
- * 1: they come from a checkpoint */
+/* Load the models of a checkpoint or of an earlier run, if there are any, and make their residuals.
+ * Returned: *resumed  1: they come from a checkpoint */
 static int begin_models(msi_cleaning *k, int *resumed)
 {
     MSI_TRY(msi_imaging_checkpoint_load(k->run, &k->field, k->first, &k->history, resumed));
@@ -284,7 +288,7 @@ static int begin_models(msi_cleaning *k, int *resumed)
 
 /* ---- A field ---- */
 
-/* Store the weights of a channel, and warn if it has no samples. */
+/* Store the weights of a channel. Warn if it has no samples. */
 static void begin_channel(msi_cleaning *k, int channel)
 {
     const msi_clean_field *f = &k->field;
@@ -297,7 +301,8 @@ static void begin_channel(msi_cleaning *k, int channel)
     }
 }
 
-/* Return how many channels of a field may be made in parallel: joined channels of a single rank, on several GPUs. */
+/* Return how many channels of a field may be processed at the same time: several if they are
+ * joined, on GPUs, with one rank. */
 static int n_parallel(const msi_imaging_run *r, int n_channel)
 {
     if (r->plan.gridder.backend != MSI_BACKEND_CUDA || r->ranks->size > 1 || r->facets || r->beam || r->mosaic)
@@ -305,7 +310,7 @@ static int n_parallel(const msi_imaging_run *r, int n_channel)
     return n_channel == r->options->channels_out ? r->gpus.n_slot : 1;
 }
 
-/* Find what the spectra of models depend on: the primary beam, and forced spectral indices. */
+/* Find the properties on which the spectra of models depend: the primary beam, and forced spectral indices. */
 static int find_sight(msi_cleaning *k)
 {
     msi_imaging_run *r = k->run;
@@ -364,7 +369,7 @@ static double one_digit(double value)
     return floor(value / unit) * unit;
 }
 
-/* Warn if the errors of the accuracy, which are everywhere in an image, exceed a tenth of the residual. */
+/* Warn if errors due to -accuracy exceed a tenth of the residual. These errors are present in the whole image. */
 static void warn_of_accuracy(const msi_cleaning *k)
 {
     for (int i = 0; i < k->field.n_group; i++) {
@@ -380,7 +385,7 @@ static void warn_of_accuracy(const msi_cleaning *k)
     }
 }
 
-/* Read the user's image of local noise. */
+/* Read the user's image of the local noise. */
 static int read_rms(const msi_cleaning *k, msi_image *rms)
 {
     MSI_TRY(msi_image_alloc(rms, &k->run->options->geometry, 1, k->shape.precision));
@@ -389,7 +394,7 @@ static int read_rms(const msi_cleaning *k, msi_image *rms)
     return rc;
 }
 
-/* Combine the cards of a channel, cleaned by itself, with those of the mean of all channels. */
+/* Combine the results of cleaning one channel with those of all channels, for headers. */
 static void add_cards(msi_fits_clean *sum, const msi_fits_clean *c)
 {
     if (!sum->is_known) {
@@ -414,7 +419,7 @@ static int save_checkpoint(void *cleaning)
     return msi_imaging_checkpoint_save(k->run, &k->field, k->first, &k->history, &k->checkpoint_at_s);
 }
 
-/* Run the cycles of the field. Given: label  begins the log lines */
+/* Run the major cycles of the field. Given: label  at the beginning of log lines */
 static int run_cycles(msi_cleaning *k, const char *label, int resumed)
 {
     const msi_imaging_run *r = k->run;
@@ -470,7 +475,7 @@ static int clean_field(msi_cleaning *k)
     return MSI_OK;
 }
 
-/* Log and free the gridders of the field, and free the field. Returns: rc, or a new failure */
+/* Log and free the gridders of the field, and free the field. Returns: rc if it is a failure, or a new failure */
 static int end_field(msi_cleaning *k, int rc)
 {
     msi_imaging_run *r = k->run;
@@ -512,8 +517,8 @@ static void free_cleaning(msi_cleaning *k)
     msi_free(k);
 }
 
-/* Refuse a channel that lacks a polarisation which cleaning needs: the first one, whose weights make the PSF, and all
- * that are searched together. The images of another polarisation without samples are NaN. */
+/* Refuse a channel that lacks samples of a polarisation which cleaning needs: the first one, whose weights make the
+ * PSF, and all that are searched jointly. Other polarisations without samples give images of NaN. */
 static int check_polarisations(const msi_imaging_run *r, const msi_clean_samples *samples)
 {
     const msi_options *o = r->options;
@@ -535,11 +540,11 @@ static int check_polarisations(const msi_imaging_run *r, const msi_clean_samples
     return MSI_OK;
 }
 
-/* Fields that are cleaned at the same time, each on its own GPU or by its own threads. */
+/* Fields that are cleaned at the same time, each on one GPU or by some of the threads. */
 typedef struct field_slots {
     msi_imaging_run *run;
     msi_cleaning_band band;
-    int each; /* channels of a field */
+    int each; /* number of channels of a field */
     int n_image;
     int n;
     msi_cleaning **slot; /* [n] */
@@ -557,7 +562,7 @@ static int clean_in_slot(void *slots, int64_t i)
     return rc;
 }
 
-/* Add the results of a field to those of the band, in the order of fields. */
+/* Add the results of a field to those of all channels, in the order of fields. */
 static int finish_field(void *slots, int64_t i)
 {
     field_slots *s = slots;
@@ -605,11 +610,12 @@ static int run_fields(field_slots *s)
     return MSI_OK;
 }
 
-/* Clean the fields of the interval and write their files, except those of -save-weights. The first rank calls it. */
+/* Clean all fields of the interval, and write their files except those of -save-weights. Only the first rank calls
+ * this. */
 static int clean_fields(msi_imaging_run *r, msi_clean_samples *samples, int n_at_once)
 {
     const int each = r->options->clean.join_channels ? (int)r->options->channels_out : 1;
-    /* n_image: of a field and polarisation */
+    /* n_image is the number of images of one polarisation of a field */
     field_slots s = {.run = r, .n = n_at_once, .each = each, .n_image = samples->n_term ? samples->n_term : each};
     int rc = check_polarisations(r, samples);
     if (!rc) rc = make_slots(&s, samples);
@@ -622,9 +628,9 @@ static int clean_fields(msi_imaging_run *r, msi_clean_samples *samples, int n_at
     return rc;
 }
 
-/* ---- The ranks: the first one cleans, with samples on all of them ---- */
+/* ---- Ranks: samples are on all ranks, the first rank cleans ---- */
 
-/* Count the samples of each channel by the plane with the most samples. */
+/* Count the samples of each channel, as those of the plane with the most samples. */
 static void count_gridded(msi_imaging_run *r, const msi_clean_samples *s)
 {
     for (int64_t c = 0; c < s->n_channel; c++) {
@@ -637,7 +643,7 @@ static void count_gridded(msi_imaging_run *r, const msi_clean_samples *s)
     }
 }
 
-/* Write the weights. This needs all gridders, so it comes before the first one is freed. */
+/* Write the weights. This needs all gridders, so call it before the first one is freed. */
 static int put_weights(msi_imaging_run *r, const msi_clean_samples *s)
 {
     msi_imaging_sums all = {0};

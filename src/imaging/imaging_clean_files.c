@@ -37,8 +37,8 @@ msi_fits_clean msi_cleaning_cards(const msi_cleaning *k, const msi_clean_group *
     return c;
 }
 
-/* Find the pixel of the largest modulus, with its sign, and the sum of all finite pixels: row by row, so that they do not
- * depend on the number of threads. */
+/* Find the pixel with the largest absolute value, and the sum of all finite pixels. Sums are made row by row, so that
+ * they do not depend on the number of threads. */
 static int measure_plane(const msi_image *image, int plane, double *peak, double *sum)
 {
     const void *pixel = msi_image_plane(image, plane);
@@ -65,7 +65,7 @@ static int measure_plane(const msi_image *image, int plane, double *peak, double
     return MSI_OK;
 }
 
-/* Copy the images of a channel from the planes of the field, with their sums of weights. */
+/* Copy the images of a channel from the planes of the field, and set their sums of weights. */
 static int fetch_channel(const msi_cleaning *k, int channel, const msi_planes *planes, msi_image *image)
 {
     const msi_clean_field *f = &k->field;
@@ -84,8 +84,8 @@ static int fetch_channel(const msi_cleaning *k, int channel, const msi_planes *p
     return MSI_OK;
 }
 
-/* Measure peak or flux of a written image for headers and warnings. The peaks of the search differ: they are of joined
- * images, multiplied by a bias, within the mask. */
+/* Measure peak or flux of an image that is written, for headers and warnings. The peaks of a search are different: they
+ * are those of joined images within the mask, multiplied by a bias. */
 static int measure_image(msi_cleaning *k, int channel, msi_fits_kind kind, const msi_image *image)
 {
     for (int p = 0; p < image->n_plane; p++) {
@@ -104,7 +104,7 @@ int msi_cleaning_for_channels(const msi_cleaning *k, int most, int (*work)(void 
                               int (*finish)(void *of, int64_t channel), void *of)
 {
     const int64_t n = k->field.spec.n_channel;
-    /* Beams and facets keep what they correct the last channel with. */
+    /* Beams, facets and mosaics keep state of the channel that they corrected last. */
     const int is_alone = k->run->pb || k->run->facets || k->run->mosaic || k->run->ranks->size > 1;
     const int planned = most < k->run->plan.n_hand ? most : k->run->plan.n_hand;
     const int hands = is_alone || n == 1 ? 1 : n < planned ? (int)n : planned;
@@ -129,7 +129,7 @@ static int measure_model(void *cleaning, int64_t channel)
     return rc;
 }
 
-/* Measure the fluxes of the models, before the first file with these in its header is written. */
+/* Measure the fluxes of all models before the first file is written whose header has them. */
 static int measure_models(msi_cleaning *k)
 {
     return msi_cleaning_for_channels(k, INT_MAX, measure_model, NULL, k);
@@ -152,7 +152,7 @@ int msi_cleaning_add_to_sum(msi_cleaning *k, msi_fits_kind kind, const msi_image
     return MSI_OK;
 }
 
-/* Images of one kind that are written. */
+/* The images of one kind that are being written. */
 typedef struct put_kind {
     msi_cleaning *k;
     msi_fits_kind kind;
@@ -200,7 +200,7 @@ int msi_cleaning_put_first_residual(msi_cleaning *k)
     return msi_cleaning_put(k, MSI_FITS_FIRST_RESIDUAL, k->field.residual);
 }
 
-/* Write the masks of a channel: where components were allowed at the end; with -auto-mask where they were found. */
+/* Write the masks of a channel: where components were allowed at the end, or with -auto-mask, where they were found. */
 static int put_masks(msi_cleaning *k, int channel, uint16_t *buffer, uint8_t *mask)
 {
     const msi_clean_field *f = &k->field;
@@ -238,9 +238,9 @@ static int put_all_masks(msi_cleaning *k)
 }
 
 /*
- * Restore an image with a beam. It is NaN if the beam is unknown.
- * Given:              first     the number of the image in both planes
- * Given and returned: residual  becomes the image
+ * Restore an image with a beam. The result is NaN if the beam is unknown.
+ * Given:              first     index of the image in both planes
+ * Given and returned: residual  replaced by the restored image
  * Returns:            0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED
  */
 static int restore_plane(const msi_cleaning *k, const msi_beam *beam, int first, msi_planes *residual,
@@ -270,12 +270,12 @@ static int find_terms(const void *cleaner, const double *value, double *term)
     return MSI_OK;
 }
 
-/* Find the terms of sources if spectra describe true flux. */
+/* The arguments of find_seen_terms, which finds the terms of a source's spectrum if fitted spectra are of true flux. */
 typedef struct seen_terms {
     const msi_clean_field *field;
     const msi_cleaner *cleaner;
     int pol, is_true;
-    const float *response; /* [n_pixel] of true fluxes, where the sight has none; NULL: 1 */
+    const float *response; /* [n_pixel] to divide by for true fluxes, if the sight does not; NULL: 1 */
     double *work;          /* [msi_seen_spectra_work] */
 } seen_terms;
 
@@ -290,7 +290,7 @@ static int find_seen_terms(const void *of, int64_t pixel, const double *value, d
     return MSI_OK;
 }
 
-/* Return the number of Stokes I among the planes of a field. */
+/* Return the index of Stokes I among the planes of a field; 0 if it has none. */
 static int intensity_of(const msi_clean_field *f)
 {
     for (int p = 0; p < f->spec.n_pol; p++)
@@ -298,7 +298,8 @@ static int intensity_of(const msi_clean_field *f)
     return 0;
 }
 
-/* Programs that read the list assume J2000. The axes of ICRS differ from it by 0.02 arcsec. */
+/* Warn if positions are neither in J2000 nor in ICRS. Programs that read the list assume J2000; the axes of ICRS differ
+ * by 0.02 arcsec. */
 static void warn_of_frame(const char *frame)
 {
     if (strcmp(frame, "J2000") != 0 && strcmp(frame, "ICRS") != 0)
@@ -306,7 +307,7 @@ static void warn_of_frame(const char *frame)
                         frame);
 }
 
-/* Make the response to true flux of the images whose sources are listed. Returned: *response  owned */
+/* Make the response by which the fluxes of listed sources are divided. Returned: *response  owned */
 static int make_response(msi_imaging_run *r, int64_t first, float **response)
 {
     const msi_options *o = r->options;
@@ -321,7 +322,7 @@ static int make_response(msi_imaging_run *r, int64_t first, float **response)
     return rc;
 }
 
-/* Write a list of sources. Given: is_true  that of true fluxes */
+/* Write a list of sources. Given: is_true  1: with true fluxes */
 static int write_list(msi_imaging_run *r, const msi_clean_field *f, int64_t first, int is_true,
                       const msi_clean_group *g)
 {
@@ -376,8 +377,7 @@ static int write_empty_list(const msi_imaging_run *r, int64_t first, int is_true
     return rc;
 }
 
-/* Write the sources of Stokes I of a field, if a list was planned. Given: first  the first output channel of the
- * field */
+/* Write the list of Stokes I sources of a field, if it was planned. Given: first  first output channel of the field */
 static int put_sources(msi_imaging_run *r, const msi_clean_field *f, int64_t first)
 {
     const msi_clean_group *g = NULL;
@@ -390,25 +390,25 @@ static int put_sources(msi_imaging_run *r, const msi_clean_field *f, int64_t fir
 
 /* ---- The map of the spectral index ---- */
 
-/* The map has values where the mean of the model is at least this many times the noise. */
+/* Pixels of the map have values if the mean of the model is at least this multiple of the noise. */
 static const double LEAST_SIGMA = 5;
 
-/* The map of Stokes I. */
+/* The state of making the map, for Stokes I. */
 typedef struct index_map {
     const msi_clean_field *field;
     const msi_clean_group *group;
-    int intensity;             /* the number of Stokes I among the planes of the field */
-    int n_channel, n_pol, pol; /* numbers of the group's planes; the number of Stokes I among n_pol */
+    int intensity;             /* index of Stokes I among the planes of the field */
+    int n_channel, n_pol, pol; /* sizes of the group's planes; index of Stokes I among n_pol */
     double weight[MSI_CLEAN_MAX_PLANE];
-    int64_t n_pixel, n; /* all pixels; pixels with a value */
-    void *plane;        /* [n_pixel] of a channel */
-    double *mean;       /* [n_pixel] over channels, Jy/beam */
+    int64_t n_pixel, n; /* number of all pixels; number of pixels with a value */
+    void *plane;        /* [n_pixel] one channel */
+    double *mean;       /* [n_pixel] mean over channels, Jy/beam */
     double *value;      /* [n][n_channel] */
-    int64_t *at;        /* [n] pixels */
+    int64_t *at;        /* [n] indices of pixels */
     float *pixel;       /* [n_pixel] initially NaN */
 } index_map;
 
-/* Restore the models of a group with one beam, into g->before. */
+/* Restore the models of a group with one beam. The result is in g->before. */
 static int restore_models(const msi_imaging_run *r, const msi_clean_group *g, const msi_beam *beam)
 {
     const msi_image_geometry *geometry = &r->options->geometry;
@@ -471,8 +471,8 @@ static int gather_spectra(index_map *m)
     return MSI_OK;
 }
 
-/* Return the logarithmic slope of a spectrum at its reference frequency. NaN if its value there is not positive or,
- * with a logarithmic fit, if that of a channel is not. */
+/* Return the logarithmic slope of a spectrum at its reference frequency. It is NaN if the spectrum is not positive
+ * there, or for a logarithmic fit, in any channel. */
 static double index_of(const index_map *m, int64_t pixel, const double *value, int is_logarithmic, double *work)
 {
     double term[MSI_CLEAN_MAX_TERM];
@@ -519,7 +519,7 @@ static int make_map(index_map *m)
     return rc;
 }
 
-/* Sum the weights of the imaged channels of each cleaned channel. */
+/* Sum the weights of the output channels that each cleaned channel combines. */
 static void sum_weights(index_map *m, const msi_clean_field *f, int plane)
 {
     for (int c = 0; c < f->spec.n_channel; c++)
@@ -547,12 +547,12 @@ static int find_index(msi_imaging_run *r, const msi_clean_field *f, int plane, c
 }
 
 /*
- * Write a map of d ln I / d ln frequency at the mean frequency, if one was planned. It is the slope of the spectrum
- * fitted to the models of all channels convolved with the beam, without residuals. A pixel is NaN if the mean of that
- * model is below LEAST_SIGMA times the noise or its spectrum has no slope (index_of); all pixels are NaN without a
- * beam.
- * Given:   field    cleaned, of all channels; the planes `before` of its group are overwritten
- *          product  of the whole band: its channel, kind, beam, weights and cards
+ * Write a map of d ln I / d ln frequency at the mean frequency, if it was planned. It is the slope of the spectrum that
+ * is fitted to the models of all channels, convolved with the beam; residuals are not included. A pixel is NaN if the
+ * mean of that model is below LEAST_SIGMA times the noise, or if index_of finds no slope. Without a beam all pixels are
+ * NaN.
+ * Given:   field    cleaned, with all channels; the planes `before` of its group are overwritten
+ *          product  channel, kind, beam, weights and cards of the whole band
  * Returns: as msi_imaging_files_put, MSI_EGPU
  */
 static int put_index_map(msi_imaging_run *r, const msi_clean_field *f, const msi_imaging_product *product)
@@ -572,7 +572,7 @@ static int put_index_map(msi_imaging_run *r, const msi_clean_field *f, const msi
     return rc;
 }
 
-/* Find the beam of the mean PSF, once, after the PSFs of all channels were added. */
+/* Find the beam of the mean PSF, after the PSFs of all channels were added. Later calls do nothing. */
 static int find_band_beam(msi_cleaning *k)
 {
     if (k->band->has_beam) return MSI_OK;
@@ -594,15 +594,16 @@ static int put_index(msi_cleaning *k)
 
 /* ---- Taylor terms: images of true flux, and maps of spectra ---- */
 
-/* The restored terms. */
+/* The restored Taylor terms. */
 typedef struct taylor_terms {
     int n_term, n_pol;
-    int plane;            /* plane of Stokes I, whose maps are written; -1: none */
-    double least, noise;  /* Jy/beam: maps have values where term 0 is above, if it is not corrected; the noise of the
-                             residual */
+    int plane; /* plane of Stokes I, whose maps are written; -1: none */
+    /* in Jy/beam: term 0 before correction must exceed `least` for a map to have a value; noise of the residual */
+    double least, noise;
     double inverse[2][2]; /* inverse of the Hessian */
     msi_image term;       /* [n_term][n_pol] */
-    msi_image covariance; /* 3 planes: of the corrected terms 0 and 1 of Stokes I at a noise of 1; empty: inverse */
+    /* 3 planes: covariances of the corrected terms 0 and 1 of Stokes I for a noise of 1; empty: use `inverse` */
+    msi_image covariance;
 } taylor_terms;
 
 static int fetch_terms(const msi_cleaning *k, taylor_terms *m)
@@ -615,7 +616,7 @@ static int fetch_terms(const msi_cleaning *k, taylor_terms *m)
     return MSI_OK;
 }
 
-/* Write images [n_term][n_pol] of a kind. */
+/* Write the images [n_term][n_pol] of a kind. */
 static int put_terms(msi_cleaning *k, const taylor_terms *m, msi_fits_kind kind, const msi_image *all)
 {
     const size_t bytes = (size_t)(msi_image_n_pixel(&all->geometry) * msi_image_pixel_bytes(all->precision));
@@ -635,7 +636,7 @@ static int put_terms(msi_cleaning *k, const taylor_terms *m, msi_fits_kind kind,
     return MSI_OK;
 }
 
-/* Correct the terms for the primary beam, and write them and those of the beam. */
+/* Correct the terms for the primary beam. Write them and the terms of the beam. */
 static int correct_terms(msi_cleaning *k, taylor_terms *m)
 {
     const msi_image_geometry *g = &k->run->options->geometry;
@@ -652,8 +653,8 @@ static int correct_terms(msi_cleaning *k, taylor_terms *m)
     return rc ? rc : put_terms(k, m, MSI_FITS_PBCOR, &m->term);
 }
 
-/* Find the variances of terms 0 and 1, and between them their covariance, at a noise of 1: those of the principal
- * solution are H^-1. */
+/* Find the variance of term 0, the covariance of terms 0 and 1, and the variance of term 1, for a noise of 1. Those of
+ * the principal solution are H^-1. */
 static void find_variances(const taylor_terms *m, int64_t i, double v[3])
 {
     v[0] = m->inverse[0][0];
@@ -694,7 +695,8 @@ static int put_taylor_map(msi_cleaning *k, const taylor_terms *m, msi_fits_kind 
     return rc;
 }
 
-/* Find the largest value of the principal solution of the residuals, term 0 of Stokes I, before it is restored. */
+/* Find the largest value of the principal solution of the residuals for term 0 of Stokes I, before they are restored.
+ * */
 static int find_principal_peak(msi_cleaning *k)
 {
     const int plane = msi_outputs_taylor_plane(k->run->options);
@@ -709,8 +711,9 @@ static int find_principal_peak(msi_cleaning *k)
     return rc;
 }
 
-/* Write alpha, its standard deviation and, with three terms or more, beta of the restored terms, where term 0 is above
- * LEAST_SIGMA times the noise; as tclean, above a tenth of the peak of its residual. */
+/* Write maps made from the restored terms: alpha, its standard deviation, and beta if there are three or more terms.
+ * They have values where term 0 is above LEAST_SIGMA times the noise and, as in tclean, above a tenth of the peak of
+ * the residual. */
 static int put_taylor_maps(msi_cleaning *k, taylor_terms *m)
 {
     if (m->plane < 0) return MSI_OK;
@@ -725,7 +728,7 @@ static int put_taylor_maps(msi_cleaning *k, taylor_terms *m)
     return m->n_term > 2 ? put_taylor_map(k, m, MSI_FITS_BETA) : MSI_OK;
 }
 
-/* Write what is made of the restored terms. */
+/* Write the files that are made from the restored terms. */
 static int put_taylor(msi_cleaning *k)
 {
     taylor_terms m = {.n_term = k->field.spec.n_channel,
@@ -741,7 +744,7 @@ static int put_taylor(msi_cleaning *k)
 
 /* ---- All files of a field ---- */
 
-/* The restored image replaces the residual in memory, so it comes after all other images of the channels. */
+/* Write restored images last, since they replace the residuals in memory. */
 int msi_cleaning_put_cleaned(msi_cleaning *k)
 {
     msi_clean_field *f = &k->field;
@@ -777,7 +780,7 @@ static int put_sum(msi_cleaning *k, msi_fits_kind kind, const msi_beam *beam)
     return msi_imaging_files_put(k->run, &product, sum);
 }
 
-/* Make the restored image of all channels: the mean residual plus the mean model with the beam of the mean PSF. */
+/* Make the restored image of all channels: mean residual plus mean model, convolved with the beam of the mean PSF. */
 static int restore_sum(msi_cleaning *k, const msi_beam *beam)
 {
     const msi_image *residual = &k->band->sum[MSI_FITS_RESIDUAL], *model = &k->band->sum[MSI_FITS_MODEL];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Facets of a run. Solutions are read at the start. In each interval the facets are made once its centre is known, rows
- * get tags when they are read, and images and residuals are made by facets (facet_gridding.h). Images of true flux are
+ * Facets of a run. Solutions are read at the start. In each interval, facets are made when the centre is known. Rows
+ * get tags when they are read. Images and residuals are made facet by facet (facet_gridding.h). Images of true flux are
  * written together with those of flat noise.
  */
 #include <math.h>
@@ -60,13 +60,13 @@ void msi_imaging_facets_bind(msi_imaging_run *r, const msi_gridder_spec *spec)
         f->channel[c] = (msi_facet_channel){.work = &f->work, .gridder = r->gridder[c]};
 }
 
-/* Sum the responses of a channel over the ranks. */
+/* Sum the responses of the facets of a channel over the ranks. */
 static int sum_responses(msi_imaging_run *r, msi_facet_channel *c)
 {
     if (r->ranks->size == 1) return MSI_OK;
     MSI_TRY(msi_ranks_sum(r->ranks, c->correction, msi_facet_n_correction(c), MSI_FP64));
     if (c->beam) MSI_TRY(msi_ranks_sum(r->ranks, c->beam, msi_facet_n_correction(c), MSI_FP64));
-    /* Without gains, responses and totals are 1 in each rank. */
+    /* Without gains, responses and totals are 1 on each rank. */
     MSI_TRY(msi_ranks_sum(r->ranks, c->moment, msi_facet_n_power(c->work), MSI_FP64));
     return msi_ranks_sum(r->ranks, c->total, c->work->planes.n_image, MSI_FP64);
 }
@@ -99,7 +99,7 @@ int msi_imaging_facets_tag(msi_imaging_facets *f, const msi_ms_block *block, int
     return MSI_OK;
 }
 
-/* Make the PSF, which is one for the whole image, as plane p of an image. */
+/* Make the PSF as plane p of an image. One PSF serves all facets. */
 static int make_psf(msi_gridder *g, int p, msi_image *image)
 {
     msi_planes *psf;

@@ -113,7 +113,7 @@ static void put_weight(msi_fits_spec *spec, double sum_weight, const msi_imaging
     spec->sum_vis_weight = weight->vis_sum;
 }
 
-/* Write the images that are corrected for the primary beam. Given: file  of the planes, the PSF first if there is one */
+/* Write the images that are corrected for the primary beam. Given: file  of all planes, that of the PSF first */
 static int put_corrected(msi_imaging_run *r, int64_t channel, const msi_image *image, int psf,
                          const msi_image_file *file)
 {
@@ -184,8 +184,8 @@ int msi_imaging_files_beam(const msi_imaging_run *r, int64_t channel, msi_beam *
     return psf->n_vis[0] > 0 ? fit_beam(r, channel, beam, psf, 0) : MSI_OK;
 }
 
-/* Return 1 for the primary beam, for images of Taylor terms that are corrected for it, and for a map of fitted spectra of
- * true flux. */
+/* Return 1 for files that the primary beam determines: the beam itself, images of Taylor terms corrected for it, and a
+ * map of fitted spectra of true flux. */
 static int is_of_beam(const msi_imaging_run *r, msi_fits_kind kind)
 {
     const msi_options *o = r->options;
@@ -196,7 +196,7 @@ static int is_of_beam(const msi_imaging_run *r, msi_fits_kind kind)
            (o->clean.n_taylor && msi_fits_is_index(kind));
 }
 
-/* Write the planes of an image. Given: first  the number of its first plane among the run's */
+/* Write the planes of an image. Given: first  index of its first plane among the run's planes */
 static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, int first, msi_image *image)
 {
     const msi_options *o = r->options;
@@ -266,11 +266,11 @@ int msi_imaging_append_psf(msi_image *image, int n)
 /* ---- Cubes ---- */
 
 /*
- * Cubes that are restored with one beam. It is known only after the last channel, so residuals, models and dirty images
- * are read back from their cubes, plane by plane: the residual is convolved to the common beam, and the model with it.
+ * Cubes restored with one beam. This beam is known only after the last channel. So residuals, models and dirty images
+ * are read back from their cubes, plane by plane. The residual is convolved to the common beam, and the model with it.
  */
 
-/* Planes on the CPU for one image. */
+/* Buffers on the CPU for one image. */
 typedef struct work {
     msi_planes *residual, *model;
     float *pixel;
@@ -292,7 +292,7 @@ static void free_work(work *w)
     msi_free(w->pixel);
 }
 
-/* Convolve the image in w->pixel, in Jy per beam `from`, to the beam `to`. Returned: w->residual */
+/* Convolve the image in w->pixel from the beam `from`, of its unit Jy/beam, to the beam `to`. Returned: w->residual */
 static int convolve(work *w, const msi_imaging_run *r, const msi_beam *from, const msi_beam *to)
 {
     const double grown = to->major_rad * to->minor_rad / (from->major_rad * from->minor_rad);
@@ -300,7 +300,7 @@ static int convolve(work *w, const msi_imaging_run *r, const msi_beam *from, con
     return msi_planes_upload(w->residual, 0, 1, w->pixel);
 }
 
-/* Make and write the restored image of a plane. */
+/* Make and write one plane of the restored cube. */
 static int restore(msi_imaging_run *r, work *w, const msi_output_id *id, const msi_beam *common)
 {
     const msi_options *o = r->options;
@@ -345,7 +345,7 @@ static int restore(msi_imaging_run *r, work *w, const msi_output_id *id, const m
     return rc;
 }
 
-/* Find the beam of all planes, and log it. */
+/* Find the common beam of all planes, and log it. */
 static int find_common(msi_beam *common, msi_restoring_planes rule, const msi_beam *beam, int64_t n)
 {
     msi_beam kernel;

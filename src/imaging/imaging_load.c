@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Loading: reader processes and threads read and convert the selected visibilities once, and gridders store them. */
+/* Loading of samples: reader processes and threads read and convert the selected visibilities once, and gridders store
+ * them. */
 #include <omp.h>
 #include <string.h>
 
@@ -15,23 +16,24 @@
 #include "src/run/ranks.h"
 #include "src/sky/phase_shift.h"
 
-enum { MOST_BLOCKS = 64 }; /* per batch: larger batches have fewer barriers between threads */
+/* per batch: threads wait for each other once in a batch, so larger batches take less time */
+enum { MOST_BLOCKS = 64 };
 
-/* The blocks of a batch that are converted into reserved rows of the gridder, which saves a copy. */
+/* The blocks of a batch that are converted directly into reserved rows of the gridder, which saves a copy. */
 typedef struct in_place {
-    int64_t end_block;                   /* this and later blocks are not converted there */
-    int64_t n_block;                     /* blocks so far */
-    int64_t n_row, n_used;               /* rows of the last blocks, and those with samples */
+    int64_t end_block;                   /* this block and later ones are copied */
+    int64_t n_block;                     /* number of blocks up to now */
+    int64_t n_row, n_used;               /* rows of the last blocks; those of them with samples */
     int64_t n_rows, rows_capacity;       /* rows of the batch */
     msi_vis_rows *rows;                  /* [n_rows] */
     int64_t first_rows[MOST_BLOCKS + 1]; /* first row of each block */
     msi_block_into into[MOST_BLOCKS];
 } in_place;
 
-/* The state of loading: a batch of blocks, and their samples by gridder. */
+/* The state of loading: a batch of blocks, and the samples that each gridder gets from it. */
 typedef struct load {
     msi_imaging_run *run;
-    int n_thread, n_left; /* all threads; those that adding blocks uses */
+    int n_thread, n_left; /* number of threads; number of those that add blocks */
     msi_reader_pool *reader_pool;
     msi_ms_reader *reader;
     msi_conversion_request *request;
@@ -42,10 +44,10 @@ typedef struct load {
     int64_t *n_part;     /* [n_gridder] number of parts of the batch */
     msi_vis_block *part; /* [n_gridder][MOST_BLOCKS] samples of the gridder, in the order of blocks */
     in_place in_place;
-    int has_begun;                  /* samples go to the GPU, if it takes them */
+    int has_begun;                  /* 1: samples go to the GPU if it accepts them */
     msi_beam_weights *beam_weights; /* [sets] NULL unless they are requested */
-    msi_imaging_facets *facets;     /* NULL: rows have no tags, unless there is a beam */
-    msi_imaging_beam *beam;         /* beam of -grid-with-beam; NULL: none */
+    msi_imaging_facets *facets;     /* tags rows; NULL: does not */
+    msi_imaging_beam *beam;         /* tags rows, for -grid-with-beam; NULL: does not */
 } load;
 
 static int begin_load(load *l, const msi_conversion_spec *spec)
@@ -58,8 +60,8 @@ static int begin_load(load *l, const msi_conversion_spec *spec)
     return msi_reader_pool_set_conversion(l->reader_pool, l->request, n_byte);
 }
 
-/* Return 1 if all setups have the same channels. Then segments are filled one after the other, and samples are in the same
- * order whether or not rows without samples are kept: the image is the same to the bit. */
+/* Return 1 if all setups have the same channels. Only then is the order of samples in the store the same whether or not
+ * rows without samples are kept, so that images are equal bit for bit. */
 static int has_one_setup(const msi_ms_reader *r)
 {
     const msi_ms_spw *first = msi_ms_reader_spw(r, 0);
@@ -72,7 +74,7 @@ static int has_one_setup(const msi_ms_reader *r)
     return 1;
 }
 
-/* Return 1 if all samples of each converted block go to one gridder. */
+/* Return 1 if all samples of each converted block go to one gridder and may be converted into its rows. */
 static int can_convert_in_place(const load *l, const msi_conversion_spec *spec)
 {
     const msi_imaging_run *r = l->run;
@@ -80,7 +82,7 @@ static int can_convert_in_place(const load *l, const msi_conversion_spec *spec)
            msi_reader_pool_load(l->reader_pool, l->reader) == 0 && has_one_setup(l->reader);
 }
 
-/* Reserve rows of the gridder for block i of the batch. Samples of more channels than a segment holds are copied. */
+/* Reserve rows of the gridder for block i of the batch. A block with more channels than a segment holds is copied. */
 static int reserve_rows(load *l, int i)
 {
     in_place *own = &l->in_place;
@@ -120,8 +122,9 @@ static int reserve_batch(load *l)
     return MSI_OK;
 }
 
-/* Count the rows of a block. Rows that are converted in place stay in the store without samples too. If many have none,
- * later blocks are copied. Copying begins at a block that does not depend on the division into batches. */
+/* Count the rows of a block that have samples. Rows converted in place stay in the store even without samples, so if
+ * many have none, later blocks are copied. The first block that is copied does not depend on the division into batches.
+ * */
 static void count_used_rows(in_place *own, int i)
 {
     for (int64_t k = own->first_rows[i]; k < own->first_rows[i + 1]; k++) {
@@ -134,7 +137,7 @@ static void count_used_rows(in_place *own, int i)
     own->n_row = own->n_used = 0;
 }
 
-/* Make the rows of the batch, which are filled, a part of the gridder. */
+/* Make the filled rows of the batch part of the gridder's store. */
 static int commit_batch(load *l)
 {
     in_place *own = &l->in_place;
@@ -174,7 +177,7 @@ static int add_to(const load *l, int64_t g)
     return l->n_part[g] ? msi_gridder_add_all(l->gridder[g], l->part + g * MOST_BLOCKS, (int)l->n_part[g]) : MSI_OK;
 }
 
-/* Add to many gridders in parallel, one thread each: the batch has too few samples of one channel for many
+/* Add to many gridders in parallel, one thread each. A batch has too few samples of one channel to use several
  * threads. */
 static int add_at_once(const load *l)
 {
@@ -192,38 +195,38 @@ static int add_parts(const load *l)
     return MSI_OK;
 }
 
-/* Return 1 if other gridders derive samples from those of a channel, for facets, fields, beams or PSFs by place. Then
- * the samples stay in host memory. */
+/* Return 1 if other gridders derive their samples from those of a channel: for facets, fields of a mosaic, beams, or
+ * PSFs that vary over the image. Samples then stay in host memory. */
 static int has_other_gridders(const msi_imaging_run *r)
 {
     const msi_clean_options *c = &r->options->clean;
     return r->facets || r->mosaic || r->beam || (c->niter && c->psf_grid[0] * c->psf_grid[1] > 1);
 }
 
-/* The samples of one image go to its GPU as they are read. The buffers of many channels would take more memory than they
- * save. */
+/* If there is one image, its samples go to the GPU as they are read. With several channels the buffers would take more
+ * memory than they save. */
 static int begin_on_gpu(const msi_imaging_run *r)
 {
     if (r->options->channels_out > 1 || has_other_gridders(r)) return MSI_OK;
     return msi_gridder_gpu_begin(r->gridder[0], msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
 }
 
-/* Move all samples to the GPU, if there is one, to be weighed there. Samples of several channels that need no weights are
- * copied one channel after the other, while the GPU makes the images before. */
+/* Move all samples to the GPU, if there is one, so that it computes the weights. Samples of several channels that need
+ * no weights are copied later, one channel after the other, while the GPU makes the image of the channel before. */
 int msi_imaging_move_to_gpu(const msi_imaging_run *r)
 {
     const msi_weighting *w = &r->options->weighting;
     const int64_t n = r->options->channels_out;
     const int is_natural = w->mode == MSI_WEIGHT_NATURAL && !msi_uv_taper_is_set(&w->taper);
     if (has_other_gridders(r) || r->gpus.n > 1 || (n > 1 && is_natural)) return MSI_OK;
-    MSI_TRY(msi_gridder_gpu_end(r->gridder[0])); /* if it was begun */
+    MSI_TRY(msi_gridder_gpu_end(r->gridder[0])); /* it does nothing if copying was not begun */
     for (int64_t c = 0; c < n; c++)
         MSI_TRY(msi_gridder_move_to_gpu(r->gridder[c], msi_ms_reader_n_sample(r->reader),
                                         n * msi_ms_reader_n_row(r->reader)));
     return MSI_OK;
 }
 
-/* As soon as the GPU has started, make the plan, if there is none, and let samples go there. */
+/* If the GPU has started, make the plan unless it is made, and begin to copy samples to the GPU. */
 static int begin_if_started(load *l)
 {
     msi_imaging_run *r = l->run;
@@ -236,7 +239,7 @@ static int begin_if_started(load *l)
     return rc;
 }
 
-/* The stages of reading, whose times are logged. */
+/* The stages of loading, for their times in the log. */
 typedef enum load_stage { WAIT, FILL, ADD, PLAN, N_STAGE } load_stage;
 
 /* Add the time since *last to a stage. */
@@ -279,19 +282,18 @@ static int load_blocks(load *l, msi_sample_tally *tally)
 
 /*
  * Read all samples of the reader into the gridders.
- *
- *           run           facets or beam make the tags of rows; gridders of spec->n_plane planes each
+ * Given:              run    its facets or beam make the tags of rows; gridders have spec->n_plane planes each
  * Given and returned: *tally  the samples are added to it
- *           beam_weights [sets]  their weights are added; NULL: not counted
- * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the file of the store), MSI_EINTERRUPTED
+ *                     beam_weights  [sets] the weights are added to it; NULL: not counted
+ * Returns:            0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the file of the store), MSI_EINTERRUPTED
  */
 static int read_samples(msi_imaging_run *run, const msi_conversion_spec *spec, msi_sample_tally *tally,
                         msi_beam_weights *beam_weights)
 {
     msi_reader_pool *pool = run->reader_pool;
     msi_ms_reader *reader = run->reader;
-    /* OpenMP leaves one core to each reader process. With several planes it keeps at least half of the threads:
-     * otherwise the readers would wait for the gridders. */
+    /* Leave one core to each reader process. With several planes keep at least half of the threads for the gridders,
+     * since readers would wait for these otherwise. */
     const int n_thread = omp_get_max_threads(), n_reader = msi_reader_pool_load(pool, reader);
     load l = {.run = run,
               .reader_pool = pool,
@@ -321,7 +323,7 @@ void msi_imaging_stop_readers(msi_imaging_run *r)
     r->reader_pool = NULL;
 }
 
-/* Replace the counts of this rank by those of all ranks. */
+/* Sum the counts over all ranks. */
 static int count_loaded(msi_imaging_run *r)
 {
     const msi_ms_dropped *d = msi_ms_reader_dropped(r->reader);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Mosaics of a run. Each output channel has a gridder for each field, which images the field's box of the image
- * (pb_mosaic.h); blocks go to the gridder of their phase centre. Images of the channel are made of those of its fields.
+ * Mosaics of a run. Each output channel has a gridder for each field. It images the field's box, a part of the image
+ * (pb_mosaic.h). A block goes to the gridder of its phase centre. The image of a channel is made from those of its
+ * fields.
  */
 
 #include <math.h>
@@ -14,7 +15,7 @@
 #include "src/imaging/imaging_clean.h"
 #include "src/imaging/imaging_run.h"
 
-/* List how samples are turned to the boxes. */
+/* List the direction of the box of each field, to which its samples are shifted. */
 static int list_turns(msi_imaging_mosaic *m)
 {
     const msi_pb_array *a = m->fields.array;
@@ -64,11 +65,11 @@ void msi_imaging_mosaic_spec(const msi_imaging_run *r, int part, msi_gridder_spe
     spec->l_center_rad = f->l;
     spec->m_center_rad = f->m;
     spec->store_bytes /= r->mosaic->fields.n;
-    /* As many powers as nodes, at which the beams are known. */
+    /* There are as many powers as nodes, the frequencies at which beams are known. */
     if (spec->n_term) spec->n_term = 2 * spec->n_term - 1;
-    /* Towers need a centred image. */
+    /* Towers need an image whose centre is the phase centre. */
     spec->strategy = NULL;
-    /* Each field has one device, or its part of the threads. */
+    /* Each field uses one device, or some of the threads. */
     const int n_worker = r->mosaic->fields.n_worker;
     if (n_worker > 1) spec->n_thread = spec->n_thread > n_worker ? spec->n_thread / n_worker : 1;
     if (spec->n_worker) spec->device = spec->worker[part % spec->n_worker];
@@ -86,7 +87,7 @@ int msi_imaging_mosaic_bind(msi_imaging_run *r, const msi_gridder_spec *whole)
     return msi_gridder_create(&r->mosaic->whole, whole);
 }
 
-/* Find the pixels that any channel sees. A field may lack samples in some channels. */
+/* Find the pixels that any channel sees: a field may lack samples in some channels. */
 static int join_seen(msi_imaging_mosaic *m, int64_t n_channel, int64_t n_pixel)
 {
     MSI_TRY(msi_alloc(&m->seen, n_pixel, 1, "the response of a mosaic"));
@@ -109,7 +110,7 @@ int msi_imaging_mosaic_channels(msi_imaging_run *r)
         const int n_field = r->mosaic->fields.n;
         double *weight = NULL;
         msi_gridder **gridder = r->gridder + c * n_field;
-        /* A rank that failed at the channel before must not leave the others waiting in the sum. */
+        /* Agree first: a rank that failed in an earlier channel must not leave the others waiting for its sum. */
         if (!rc) rc = msi_alloc(&weight, n_field, sizeof *weight, "weights of fields");
         rc = msi_ranks_agree(r->ranks, rc);
         if (rc) msi_free(weight);
@@ -130,7 +131,7 @@ int msi_imaging_mosaic_channels(msi_imaging_run *r)
     return n > 1 ? join_seen(r->mosaic, n, msi_image_n_pixel(&r->options->geometry)) : MSI_OK;
 }
 
-/* Sum the powers of x over the weights of a field, of all ranks. Given: y = (frequency - middle) / half */
+/* Sum the powers of x over the weights of a field on all ranks. Given: y = (frequency - middle) / half */
 static int find_moments(const msi_clean_samples *s, int field, double *moment)
 {
     const int n = 2 * s->n_term - 1;
@@ -138,7 +139,7 @@ static int find_moments(const msi_clean_samples *s, int field, double *moment)
     double of_y[2 * MSI_TAYLOR_MAX_TERM - 1];
     msi_gridder_moments(s->gridder[field], s->middle_hz, s->half_hz, n, of_y);
     MSI_TRY(msi_ranks_sum(s->ranks, of_y, n, MSI_FP64));
-    /* x = a + b y, by the binomial theorem */
+    /* x = a + b y; expand x^k by the binomial theorem. */
     for (int k = 0; k < n; k++) {
         double factor = 1;
         moment[k] = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The page of -report: NAME-report.html, which shows a finished run to people. It needs no other file. */
+/* The page of -report, NAME-report.html, which shows the results of a run. It needs no other file. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -13,11 +13,9 @@
 #include "core/units.h"
 #include "src/imaging/imaging_run.h"
 
-/* ---- Elements of the page ---- */
+/* ---- Elements of an HTML page: text, tables, pictures, bars and curves ---- */
 
-/* A page of HTML that needs no other file: text, tables, pictures, bars and curves. */
-
-/* A page. A zero-initialised one is empty. The first failure is kept in status, and nothing is added after it. */
+/* A page; zero-initialised it is empty. The first failure is stored in status, and nothing is added after it. */
 typedef struct msi_html {
     char *text; /* [n] and a zero; owned, msi_free */
     int64_t n, capacity;
@@ -36,7 +34,7 @@ typedef struct html_curve {
     const double *y; /* [n]; the curve has a gap where y is not finite */
 } html_curve;
 
-/* Make space for n more bytes and a zero. Returns 0 if there is none. */
+/* Allocate memory for n more bytes and a terminating zero. Returns 0 on failure. */
 static int reserve(msi_html *h, int64_t n)
 {
     if (h->status) return 0;
@@ -56,7 +54,7 @@ static void add_bytes(msi_html *h, const char *bytes, int64_t n)
     h->text[h->n] = 0;
 }
 
-/* html_add - add marked-up text. */
+/* Add text with markup. */
 static void html_add(msi_html *h, const char *format, ...)
 {
     va_list ap;
@@ -70,7 +68,7 @@ static void html_add(msi_html *h, const char *format, ...)
     h->n += n;
 }
 
-/* html_text - add plain text: markup characters are escaped, and bytes that cannot be shown are \xNN. */
+/* Add plain text: markup characters are escaped, and bytes that cannot be shown are written as \xNN. */
 static void html_text(msi_html *h, const char *text)
 {
     while (*text) {
@@ -85,7 +83,7 @@ static void html_text(msi_html *h, const char *text)
     }
 }
 
-/* html_png - add a picture as part of the page. Given: alt  shown where pictures are not */
+/* Embed a picture in the page. Given: alt  text for readers without pictures */
 static void html_png(msi_html *h, const unsigned char *png, int64_t n, const char *alt)
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -106,7 +104,7 @@ static void html_png(msi_html *h, const unsigned char *png, int64_t n, const cha
     html_add(h, "\">");
 }
 
-/* html_bars - add horizontal bars. The longest has the full width. */
+/* Add horizontal bars. The longest has the full width. */
 static void html_bars(msi_html *h, const html_bar *bar, int n)
 {
     double most = 0;
@@ -126,14 +124,14 @@ static void html_bars(msi_html *h, const html_bar *bar, int n)
 
 /* ---- Curves, as SVG ---- */
 
-/* Lengths are in units of the chart's view box. */
+/* Lengths in units of the SVG view box. */
 enum { WIDTH = 900, HEIGHT = 300, LEFT = 90, RIGHT = 20, TOP = 20, BOTTOM = 56, MOST_CURVES = 4 };
 
 typedef struct range {
     double low, high, step;
 } range;
 
-/* Choose round ends and a step of 1, 2 or 5 times a power of ten, of four to ten steps. */
+/* Choose round limits of an axis, and a step of 1, 2 or 5 times a power of ten that gives four to ten steps. */
 static range choose_range(double low, double high)
 {
     if (!(high > low)) {
@@ -188,8 +186,7 @@ static void add_curve(msi_html *h, const range *x, const range *y, const double 
 }
 
 /*
- * html_curves - add a chart of up to four curves with the same x. The y axis begins at 0 or at the lowest value, if
- * that is negative.
+ * Add a chart of up to four curves over the same x. The y axis begins at 0, or at the lowest value if that is negative.
  * Given: x [n]  finite
  *        x_title, y_title  with units
  */
@@ -260,7 +257,7 @@ static const char HEAD[] =
 
 /* ---- Values ---- */
 
-/* Write a value in Jy with a fitting prefix, such as "1.234 mJy/beam"; "-" if it is unknown. */
+/* Write a value in Jy with a suitable prefix, such as "1.234 mJy/beam"; "-" if it is unknown. */
 static const char *format_flux(char text[MSI_FORMAT_SIZE], double jy, const char *per)
 {
     static const struct {
@@ -292,7 +289,8 @@ static const char *format_frequency(char text[MSI_FORMAT_SIZE], double hz)
     return text;
 }
 
-/* Return the file that stands for the run: the restored or the dirty image of all channels; -1 if there is none. */
+/* Return the number of the file that represents the run: the restored or dirty image of all channels; -1 if there is
+ * none. */
 static int main_image(const msi_imaging_run *r, msi_output_shown *s)
 {
     const msi_options *o = r->options;
@@ -369,7 +367,7 @@ static void add_warnings(msi_html *h)
     if (n) html_add(h, "</ul></section>\n");
 }
 
-/* Return the name, without directories, of the image of a picture, which may have no file. */
+/* Return the name, without directories, of the image that a picture shows. The picture itself may have no file. */
 static const char *name_of(const msi_imaging_run *r, const msi_output_shown *picture)
 {
     msi_output_shown s;
@@ -398,7 +396,7 @@ static void add_figure(msi_html *h, const msi_output_shown *s, const char *capti
     html_add(h, "</figcaption></figure>\n");
 }
 
-/* Add the pictures of all images, except those of weights and PSF, which have a section. */
+/* Add the pictures of all images, except those of weights and PSF, which are in another section. */
 static void add_pictures(msi_html *h, const msi_imaging_run *r)
 {
     static const msi_fits_kind first[] = {MSI_FITS_IMAGE, MSI_FITS_PBCOR, MSI_FITS_IMAGE_PB, MSI_FITS_DIRTY};
@@ -511,7 +509,7 @@ static void add_cleaning(msi_html *h, const msi_imaging_run *r)
     html_add(h, "</section>\n");
 }
 
-/* Add a chart of the peak and rms of the main images over the frequencies of the channels of the first interval. */
+/* Add a chart of peak and rms against frequency, for the main images of the channels of the first interval. */
 static int add_spectrum(msi_html *h, const msi_imaging_run *r)
 {
     const int64_t n = r->options->channels_out;
@@ -548,7 +546,7 @@ static int add_spectrum(msi_html *h, const msi_imaging_run *r)
     return MSI_OK;
 }
 
-/* Add the table of all image files, up to a number that a page can show. */
+/* Add the table of all image files, up to the number of files that a page can show. */
 static void add_files(msi_html *h, const msi_imaging_run *r)
 {
     enum { MOST = 500 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Primary beams of a run. For each output channel the mean beam is made when its first image is written; each image
- * that is to be corrected is copied, corrected and written before the writer takes it. The beam of all channels is
- * their mean, weighted as their images are. Images of Taylor terms are corrected together (msi_imaging_pb_terms).
+ * Primary beams of a run. The mean beam of an output channel is computed when its first image is written. An image that
+ * has a corrected version is copied, corrected and written before the writer gets the original. The beam of all
+ * channels combined is the mean of their beams, with the weights of their images. Images of Taylor terms are corrected
+ * together (msi_imaging_pb_terms).
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,11 +16,11 @@
 #include "src/imaging/imaging_run.h"
 #include "src/run/open_sets.h"
 
-/* Groups of frequencies of an output channel at which its beam is averaged. */
+/* Most groups of frequencies of an output channel over which its beam is averaged. */
 enum { MOST_FREQUENCIES = 8 };
 
-/* Groups need not be narrower than this part of their frequency: the mean over such a group is within 5e-6 of the peak
- * from the beam at its mean frequency. */
+/* A group does not need to be narrower than this fraction of its frequency. The mean beam over such a group differs
+ * from the beam at its mean frequency by at most 5e-6 of the peak. */
 static const double NARROW = 0.01;
 
 int msi_imaging_pb_wanted(const msi_options *o)
@@ -34,13 +35,14 @@ typedef struct frequencies {
     double freq_hz[MOST_FREQUENCIES], weight[MOST_FREQUENCIES];
 } frequencies;
 
-/* The sums of weights of the samples by frequency. */
+/* Sums of the weights of samples by frequency. */
 typedef struct seen_weights {
     double range_hz[2];
     const double *of_hz; /* [MSI_BEAM_STEPS] */
 } seen_weights;
 
-/* Find what the samples of each step weigh, relative to those of sets without flags. Returned: factor [MSI_BEAM_STEPS] */
+/* Compute the weight of the samples in each frequency step, divided by the weight expected without flags.
+ * Returned: factor [MSI_BEAM_STEPS] */
 static void find_factors(double *factor, const seen_weights *seen, const msi_ms_reader *reader)
 {
     double expected[MSI_BEAM_STEPS] = {0}, all = 0;
@@ -53,8 +55,8 @@ static void find_factors(double *factor, const seen_weights *seen, const msi_ms_
     for (int i = 0; i < MSI_BEAM_STEPS; i++) factor[i] = expected[i] > 0 ? seen->of_hz[i] / expected[i] : !(all > 0);
 }
 
-/* Group the selected channels of a range of frequencies by equal steps: means, weighted by rows and width, and by the
- * weights of the samples. Given: seen  NULL: not known */
+/* Divide the selected channels of a frequency range into groups of equal steps. The frequency of a group is a mean,
+ * weighted by rows, channel width, and weights of the samples. Given: seen  NULL: weights are unknown */
 static void group_frequencies(frequencies *f, const msi_ms_reader *reader, const seen_weights *seen, double begin_hz,
                               double end_hz, double low_hz, double high_hz)
 {
@@ -81,11 +83,11 @@ static void group_frequencies(frequencies *f, const msi_ms_reader *reader, const
         if (f->weight[g] > 0) f->freq_hz[g] /= f->weight[g];
     }
     if (all > 0) return;
-    /* An interval without rows: its images are NaN, whatever the beam. */
+    /* An interval without rows has images of NaN, whatever its beam is. */
     *f = (frequencies){1, {0.5 * (low_hz + high_hz)}, {1}};
 }
 
-/* Group the frequencies of an output channel. */
+/* Make the frequency groups of an output channel. */
 static void group_channel(frequencies *f, const msi_imaging_run *r, int64_t channel)
 {
     const msi_output_channels *c = &r->channels;
@@ -115,7 +117,7 @@ const char *msi_imaging_pb_word(const msi_options *o)
     return o->pb.model ? o->pb.model : "auto";
 }
 
-/* Prepare cleaning through the beam. */
+/* Prepare the beams for -grid-with-beam. */
 static int open_beam(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -160,7 +162,7 @@ int msi_imaging_pb_open(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     const double *edge = r->channels.low_hz, *end = r->channels.high_hz;
-    /* Every rank needs them: weights of stations, gains of facets and fields of mosaics are counted over all ranks. */
+    /* Every rank needs beams: weights of stations, gains of facets and fields of mosaics are summed over all ranks. */
     if (!msi_imaging_pb_wanted(o)) return MSI_OK;
     MSI_TRY(msi_alloc(&r->pb_mean, o->channels_out + 1, sizeof *r->pb_mean, "primary beams"));
     MSI_TRY(msi_alloc(&r->pb_weight, o->channels_out, sizeof *r->pb_weight, "primary beams"));
@@ -215,7 +217,7 @@ void msi_imaging_pb_close(msi_imaging_run *r)
 
 /*
  * Read an element of the beam from a file of an earlier run.
- * Returned: *model  PBMODEL of the file, if it was read
+ * Returned: *model  PBMODEL of the file, if the file was read
  */
 static int read_element(const msi_imaging_run *r, int64_t channel, msi_fits_kind kind, float **pixel, char model[72])
 {
@@ -244,10 +246,11 @@ static int read_element(const msi_imaging_run *r, int64_t channel, msi_fits_kind
     return rc;
 }
 
-/* Ends the name of the model in files of a matrix. Files of the power of feeds may lie next to older ones of a matrix. */
+/* The end of the model's name in files of a matrix. Files of the feeds' power and older files of a matrix may be in one
+ * directory. */
 static const char OF_MATRIX[] = ", matrix";
 
-/* Say that Q, U and V are divided by the beam of I, if they are. */
+/* Log that the beam is read from files. Warn if Q, U and V can only be divided by the beam of I. */
 static void tell_reused(const msi_imaging_run *r, int has_matrix)
 {
     for (int p = 0; p < r->n_plane && !has_matrix; p++)
@@ -342,7 +345,7 @@ int msi_imaging_pb_channels(msi_imaging_run *r)
 
 /* ---- Responses and images of true flux of facets ---- */
 
-/* Return the factor of a facet in an image of a channel, or of the mean of all channels, over that of its beam. */
+/* Return the response of a facet in an image of a channel, or of the mean of all channels, relative to its beam. */
 static double response_of(const msi_imaging_run *r, int64_t channel, int facet)
 {
     const msi_imaging_facets *f = r->facets;
@@ -384,7 +387,7 @@ int msi_imaging_facets_response(msi_imaging_run *r, int64_t channel, float *pixe
     return rc;
 }
 
-/* Make run->facets->seen of a channel. */
+/* Compute the response of a channel for spectra of true flux, facets->seen[channel]. */
 static int see_facets(msi_imaging_run *r, int64_t channel)
 {
     const msi_image_geometry *g = &r->facets->facets.geometry;
@@ -396,7 +399,7 @@ static int see_facets(msi_imaging_run *r, int64_t channel)
     return msi_imaging_facets_response(r, channel, pixel);
 }
 
-/* Divide a plane of an image by the response, and write it. Given: out  of one plane */
+/* Divide a plane of an image by the response, and write it. Given: out  a buffer of one plane */
 static int write_true(msi_imaging_run *r, const msi_imaging_pb_image *of, int plane, const float *response,
                       msi_image *out)
 {
@@ -408,14 +411,14 @@ static int write_true(msi_imaging_run *r, const msi_imaging_pb_image *of, int pl
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
         const double value = msi_image_value(pixel, from->precision, i);
-        /* Without a response nothing is known; a model has nothing there. */
+        /* Without a response the flux is unknown: a model is 0 there, other images are NaN. */
         const double flux = response[i] > 0 ? value / (double)response[i] : kind == MSI_FITS_MODEL_PB ? 0 : (double)NAN;
         msi_image_set(out, 0, i, flux);
     }
     return msi_outputs_write(r->outputs, &id, &of->file[plane].spec, out->pixel, out->precision);
 }
 
-/* Write the images of true flux that belong to planes that are being written. */
+/* Write the images of true flux that correspond to the planes that are being written. */
 static int put_facets(msi_imaging_run *r, const msi_imaging_pb_image *of)
 {
     const int is_image = of->kind == (r->options->clean.niter ? MSI_FITS_IMAGE : MSI_FITS_DIRTY);
@@ -439,9 +442,9 @@ static int put_facets(msi_imaging_run *r, const msi_imaging_pb_image *of)
     return rc;
 }
 
-/* ---- The sight of fitted spectra ---- */
+/* ---- Response for fitted spectra ---- */
 
-/* Find the responses of all channels at a pixel. Given: run  with the means of all channels */
+/* Get the responses of all channels at a pixel. Given: run  with the mean beams of all channels */
 static void respond(const void *run, int64_t pixel, double *response)
 {
     const msi_imaging_run *r = run;
@@ -491,8 +494,8 @@ const msi_fits_contour *msi_imaging_pb_contour(msi_imaging_run *r, int64_t chann
     return r->contour;
 }
 
-/* Give an image to the writer, which frees it. Its files belong to another image. Given: first  the
- * number of its first plane among the run's */
+/* Pass an image to the writer, which frees it, with the headers of another image. Given: first  index of its first
+ * plane among the run's planes */
 static int put_image(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_fits_kind kind, int first,
                      msi_image *image)
 {
@@ -513,7 +516,7 @@ static int put_image(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_fit
     return msi_image_writer_put(r->writer, image, n, file, r->plan.n_pending);
 }
 
-/* Write an image of a mean beam. Given: part, plane, limit  as msi_pb_mean_image */
+/* Write an image of a mean beam. Given: plane, limit  as msi_pb_mean_image */
 static int write_part(msi_imaging_run *r, const msi_imaging_pb_image *of, const msi_pb_mean *mean, msi_fits_kind kind,
                       int plane, double limit)
 {
@@ -544,7 +547,8 @@ static int write_element(msi_imaging_run *r, const msi_imaging_pb_image *of, con
     return rc;
 }
 
-/* Write the weight of a mosaic, the sum of w P^2 over its fields, and the sum of w; 0 in an interval without rows. */
+/* Write the weight of a mosaic, which is the sum of w P^2 over its fields, and the sum of w. Both are 0 in an interval
+ * without rows. */
 static int write_weight(msi_imaging_run *r, const msi_imaging_pb_image *of)
 {
     const int64_t n = msi_image_n_pixel(&r->options->geometry), all = r->options->channels_out;
@@ -573,7 +577,7 @@ static int write_weight(msi_imaging_run *r, const msi_imaging_pb_image *of)
     return rc;
 }
 
-/* Write the beam of a channel, once. */
+/* Write the beam of a channel, unless it is written already. */
 static int write_beam(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_pb_mean *mean)
 {
     const msi_pb_options *o = &r->options->pb;
@@ -589,7 +593,7 @@ static int write_beam(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_pb
     return o->mosaic && !r->options->clean.n_taylor ? write_weight(r, of) : MSI_OK;
 }
 
-/* Copy some planes of an image, correct and write them. Given: of  first plane among the run's */
+/* Copy some planes of an image, correct the copy and write it. Given: of  with its first plane */
 static int write_corrected(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_fits_kind kind, double limit,
                            const msi_pb_mean *mean)
 {
@@ -599,14 +603,14 @@ static int write_corrected(msi_imaging_run *r, const msi_imaging_pb_image *of, m
     const double start_s = msi_wall_s();
     int rc = msi_pb_mean_correct(mean, of->first, limit, msi_image_plane(from, of->plane), &copy);
     r->pb_s[1] += msi_wall_s() - start_s;
-    /* A model has nothing where the beam is not known. */
+    /* A model is 0 where the beam is unknown. */
     if (!rc && kind == MSI_FITS_MODEL_PB) msi_image_blank(&copy);
     if (!rc) rc = put_image(r, of, kind, of->first, &copy);
     msi_image_free(&copy);
     return rc;
 }
 
-/* Make the beam of an interval without rows, whose pointing is not known: NaN. */
+/* Make the beam of an interval without rows: its pointing is unknown, so the beam is NaN. */
 static int make_unknown(msi_imaging_run *r, const msi_imaging_pb_image *of)
 {
     msi_pb_mean *mean = &r->pb_mean[of->channel == MSI_OUTPUT_MFS ? r->options->channels_out : of->channel];
@@ -629,8 +633,8 @@ int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
     const int is_image = of->kind == (r->options->clean.niter ? MSI_FITS_IMAGE : MSI_FITS_DIRTY);
     msi_pb_mean *mean;
     if (r->facets && r->facets->gains) return put_facets(r, of);
-    /* The terms of an image are corrected together, after all of them were made. The response of a mosaic corrects each
-     * term by itself. */
+    /* The Taylor terms of an image are corrected together, once all of them are made. On a mosaic the response corrects
+     * each term separately. */
     if (r->options->clean.n_taylor && !(r->mosaic && is_model)) return MSI_OK;
     if (!r->outputs || !(o->apply || o->correct) || !(is_model || is_psf || is_image)) return MSI_OK;
     if (of->channel != MSI_OUTPUT_MFS && r->pb_weight[of->channel] == 0)
@@ -678,10 +682,10 @@ int msi_imaging_pb_terms(msi_imaging_run *r, const msi_pb_taylor *taylor, const 
 
 /* ---- The mask of -pbmask ---- */
 
-/* Components of -grid-with-beam are where the beam exceeds this at all frequencies. */
+/* With -grid-with-beam, components are allowed where the beam exceeds this at all frequencies. */
 static const double LEAST_RESPONSE = 0.02;
 
-/* Make the response of a mosaic whose fields are weighted by rows. */
+/* Compute the response of a mosaic whose fields are weighted by their number of rows. */
 static int mosaic_of(msi_pb_mean *mean, const msi_pb_array *a, const frequencies *f, const msi_image_geometry *g,
                      const double centre[2], double low_hz)
 {
@@ -720,7 +724,7 @@ int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms
     const msi_pb_choice choice = {msi_imaging_pb_word(o), o->pb.is_differential, o->pb.by_table, 1};
     MSI_TRY(msi_pb_array_make(&a, &choice, reader, low, high, frame));
     group_frequencies(&f, reader, NULL, low, INFINITY, low, high);
-    /* A model must be divided by the beam at all frequencies. */
+    /* A model is divided by the beam, which must be large enough at all frequencies. */
     const int divides = o->pb.grid || o->pb.mosaic;
     if (divides) f = (frequencies){1, {high}, {1}};
     const double level = divides ? fmax(fmax(o->pb.mask, o->pb.limit), LEAST_RESPONSE) : o->pb.mask;

@@ -81,8 +81,8 @@ int64_t msi_imaging_gridder_bytes(const msi_options *o)
     return o->memory_limit_bytes > unplanned ? o->memory_limit_bytes - unplanned : 1;
 }
 
-/* Refuse an image larger than the memory of the machine. No grid can be planned for it, but the failure is still a lack
- * of memory. */
+/* Refuse an image that is larger than the memory of the machine. No grid can be planned for it, so the message has no
+ * size of a grid. */
 static int check_size(const msi_image_geometry *g)
 {
     const double image_gb = 4e-9 * (double)g->nx * (double)g->ny;
@@ -104,24 +104,25 @@ static int64_t density_bytes(const msi_options *o)
     return density.nu * (density.nv / 2) * 8;
 }
 
-/* Return the bytes of the densities of weights, which are freed before the first image. */
+/* Return the bytes of the densities, which are freed before the first image is made. */
 static int64_t weighting_bytes(const msi_imaging_need *need)
 {
     const msi_options *o = need->options;
-    const int n_sum = need->n_plane > 1 ? 2 : 1; /* sums of the first plane, and of samples that only others have */
-    const int n_grid = n_sum + (o->weighting.rank_level >= 1); /* and limited factors */
+    /* sums of the first plane's samples, and of samples that only other planes have */
+    const int n_sum = need->n_plane > 1 ? 2 : 1;
+    const int n_grid = n_sum + (o->weighting.rank_level >= 1); /* one more for limited factors */
     return o->weighting.mode != MSI_WEIGHT_NATURAL || o->weighting.taper.at_cells ? density_bytes(o) * n_grid : 0;
 }
 
-/* Return the bytes of a dirty image and of the mean of several channels. */
+/* Return the bytes of a dirty image and, with several channels, of their mean. */
 static int64_t mean_bytes(const msi_imaging_need *need, msi_precision precision)
 {
     return one_image_bytes(need, precision) * (need->options->channels_out < 2 ? 1 : 2);
 }
 
-/* Return the bytes of arrays of the size of an image that are needed while an image is written: for -save-uv a complex
- * plane and its two parts, for -save-weights a grid of weights and both of its halves joined. The last two are not needed
- * at the same time. */
+/* Return the bytes of temporary arrays while an image is written: for images corrected for the beam, a copy and the
+ * beam; for -save-uv, a complex plane and its real and imaginary parts; for -save-weights, a grid of weights and the
+ * plane made of its two halves. The arrays of the last two are not needed at the same time. */
 static int64_t writing_bytes(const msi_imaging_need *need, msi_precision precision)
 {
     const msi_options *o = need->options;
@@ -137,8 +138,8 @@ static int64_t writing_bytes(const msi_imaging_need *need, msi_precision precisi
     return bytes;
 }
 
-/* Return the bytes of a residual through the primary beam: visibilities of one channel, and predictions of the products
- * of the model and some terms of the beam. */
+/* Return the bytes for a residual through the primary beam: visibilities of one channel, and predictions of the model
+ * multiplied by some terms of the beam. */
 static int64_t beam_bytes(const msi_imaging_need *need, msi_precision precision)
 {
     const msi_options *o = need->options;
@@ -148,7 +149,7 @@ static int64_t beam_bytes(const msi_imaging_need *need, msi_precision precision)
                                   msi_image_n_pixel(&o->geometry) * msi_image_pixel_bytes(precision));
 }
 
-/* Return what a mosaic needs: the responses of channels, planes of fields and of the sum, and a copy of a channel's
+/* Return the bytes of a mosaic: responses of channels, planes of fields and of their sum, and a copy of a channel's
  * samples for the PSF. */
 static int64_t mosaic_bytes(const msi_imaging_need *need, const msi_gridder_report *r)
 {
@@ -156,7 +157,7 @@ static int64_t mosaic_bytes(const msi_imaging_need *need, const msi_gridder_repo
     const msi_options *o = need->options;
     const int64_t n = msi_image_n_pixel(&o->geometry), n_sample = need->scan.n_sample / o->channels_out;
     const int64_t of_sample = msi_complex_bytes(r->precision) + (int64_t)sizeof(float);
-    /* Taylor terms have a response at each node, and planes of powers. */
+    /* With Taylor terms there are a response at each node, and planes of powers. */
     const int64_t n_power = o->clean.n_taylor ? 2 * o->clean.n_taylor - 1 : 1;
     return n * ((int64_t)sizeof(float) * (RESPONSES * o->channels_out + (n_power > 1 ? n_power : 0)) +
                 (int64_t)PLANES * need->n_plane * n_power * msi_image_pixel_bytes(r->precision)) +
@@ -183,7 +184,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Plan the images of a run that does not clean. */
+/* Plan the images of a run without cleaning. */
 static void plan_dirty(msi_imaging_plan *plan, const msi_imaging_need *need, int is_paged)
 {
     const int64_t images = mean_bytes(need, plan->gridder.precision);
@@ -192,7 +193,7 @@ static void plan_dirty(msi_imaging_plan *plan, const msi_imaging_need *need, int
     plan->paged_bytes = is_paged ? images : 0;
 }
 
-/* Return the bytes of the restored Taylor terms; with -pbcor those of the beam and of covariances. */
+/* Return the bytes of the restored Taylor terms, and with -pbcor of the beam's terms and the covariances. */
 static int64_t term_bytes(const msi_imaging_need *need, msi_precision precision)
 {
     const msi_options *o = need->options;
@@ -204,9 +205,9 @@ static int64_t term_bytes(const msi_imaging_need *need, msi_precision precision)
 static const int64_t WORKED_PIXELS = 8192 * 8192;
 
 /*
- * Plan cleaning: planes and cleaners of a field, on the backend that does the work. Gridders work next to the field and
- * to the means of dirty images and PSFs. When they do not, PSFs become those of cleaners, noise is measured, or images
- * are restored, written, and added to means of other kinds.
+ * Plan cleaning: planes and cleaners of a field, on the backend that does the work. While gridders work, the field and
+ * the means of dirty images and PSFs are in memory. At other times more memory may be used: when PSFs are copied to
+ * cleaners, noise is measured, or images are restored, written, and added to the means of other kinds.
  */
 static int plan_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need, int is_paged)
 {
@@ -229,7 +230,7 @@ static int plan_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need, i
     const int rc = msi_clean_field_estimate(&field, &plan->gridder, is_paged, &bytes);
     msi_free(freq_hz);
     MSI_TRY(rc);
-    /* All channels of the field keep their sorted samples. */
+    /* The sorted samples of all channels of the field stay in memory. */
     const int64_t kept = (n_gridder - 1) * plan->gridder.kept_bytes;
     const int64_t means = o->channels_out > 1 ? images + plane : 0,
                   last_means = o->channels_out > 1 ? (3 + c->save_first_residual) * images : 0;
@@ -242,12 +243,12 @@ static int plan_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need, i
     plan->paged_bytes = is_paged ? bytes.paged + kept + means + last_means + images : 0;
     plan->device_bytes += bytes.device;
     plan->least_device_bytes = bytes.least_device;
-    /* For smaller images cuFFT may need no work area. */
+    /* cuFFT may need no work area for smaller images. */
     plan->restoring_device_bytes = msi_image_n_pixel(&o->geometry) < WORKED_PIXELS ? 0 : bytes.restoring_device;
     return MSI_OK;
 }
 
-/* Count the checkpoint of a field. A new one exists next to the one that it replaces. */
+/* Count the checkpoint of a field. While it is replaced, the old and the new one are on disk. */
 static void count_checkpoint(msi_imaging_plan *plan, const msi_imaging_need *need)
 {
     const msi_options *o = need->options;
@@ -261,10 +262,11 @@ static void count_checkpoint(msi_imaging_plan *plan, const msi_imaging_need *nee
                                                          c->join_pols ? 1 : need->n_plane, plan->gridder.precision);
 }
 
-/* Allow more images to be written while the next ones are computed, as long as they do not force visibilities to disk.
- * A few are always worth their memory; more, up to as many files as are written at once, are if they are small: next to
- * the memory that there is, or to what else the run needs on the CPU, which makes images slower than most disks
- * write them. The only image of a run needs no more memory: it is written while the gridder is freed. */
+/* Choose how many images may be written while the next ones are computed. They must not force visibilities to disk. A
+ * few images are always allowed. More are allowed if they are small, up to as many files as are written at once:
+ * compared with the memory limit on a GPU, and with the other memory of the run on the CPU, where most disks write
+ * images faster than they are computed. If the run has only one image, that needs no extra memory: it is written while
+ * the gridder is freed. */
 static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int n_file, int64_t bytes)
 {
     enum { SMALL_PART = 16, MOST_HANDS = 4, CLEANED = 3 }; /* residual, model and restored image */
@@ -281,28 +283,28 @@ static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int
     plan->n_hand = 1;
     if (omp_get_max_threads() == 1) return;
     if (is_only) bytes = 0;
-    if (!bytes && most > few) most = few; /* images in files */
+    if (!bytes && most > few) most = few; /* images are in files */
     while (plan->n_pending < most && needed + (plan->n_pending + 1) * bytes <= limit &&
            (plan->n_pending < few || (plan->n_pending + 1) * bytes <= small)) {
         plan->n_pending++;
         plan->image_bytes += bytes;
         plan->alone_bytes += bytes;
     }
-    /* Some of the pending images are not yet with the writer. */
+    /* Some of the pending images are still being prepared for the writer. */
     if (plan->n_pending <= few || !o->clean.niter) return;
     plan->n_hand = plan->n_pending / 2 < MOST_HANDS ? plan->n_pending / 2 : MOST_HANDS;
     plan->n_pending -= plan->n_hand - 1;
 }
 
-/* Return the memory that a run needs whatever is on disk: images and the smallest grids, or images without grids;
- * before them, densities. */
+/* Return the least memory of a run, however much is on disk: that of images and the smallest grids, of images without
+ * grids, or of the densities before them, whichever is largest. */
 static int64_t least_bytes(const msi_imaging_plan *plan, int64_t weighting)
 {
     const int64_t imaging = larger(plan->gridder.least_grid_bytes + plan->image_bytes, plan->alone_bytes);
     return larger(imaging, weighting) + msi_unplanned_bytes(plan->gridder.backend);
 }
 
-/* Plan some more bytes of grids in files, or fewer. */
+/* Plan this many bytes of grids in files instead of in memory. A negative number moves them back. */
 static void file_grids(msi_imaging_plan *plan, int64_t bytes)
 {
     plan->grid_bytes -= bytes;
@@ -311,8 +313,8 @@ static void file_grids(msi_imaging_plan *plan, int64_t bytes)
     plan->grid_file_bytes += bytes;
 }
 
-/* Plan the images; if memory is short, those that are not at work are in files, with samples in their order, and then also
- * the arrays of images that are at work: they go to and fro. */
+/* Plan the images. If memory is short, images that are not in use are put in files, together with sorted samples; if
+ * that is not enough, so are arrays in use, which are then read and written many times. */
 static int plan_images(msi_imaging_plan *plan, const msi_imaging_need *need, int64_t weighting)
 {
     const int64_t device_bytes = plan->device_bytes, samples = plan->gridder.sample_bytes,
@@ -333,7 +335,7 @@ static int plan_images(msi_imaging_plan *plan, const msi_imaging_need *need, int
     return MSI_OK;
 }
 
-/* Plan the images with PSFs by place, or with one if memory is short, here or on the device. */
+/* Plan with PSFs that vary over the image. If the memory of host or GPU is too small, plan with one PSF. */
 static int plan_psfs(msi_imaging_plan *plan, const msi_imaging_need *need, int64_t weighting)
 {
     const msi_clean_options *c = &need->options->clean;
@@ -351,14 +353,14 @@ static int plan_psfs(msi_imaging_plan *plan, const msi_imaging_need *need, int64
     return plan_images(plan, need, weighting);
 }
 
-/* Images and the smallest grids must be in memory. The stores get the remaining memory, and a file the other
- * samples. */
+/* Divide the memory. Images and the smallest grids must be in memory. Stores of visibilities get the rest of the
+ * memory, and spill what exceeds it to a file. */
 static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t weighting)
 {
     const msi_gridder_report *r = &plan->gridder;
     const int64_t limit = msi_memory_limit(), least = least_bytes(plan, weighting);
     if (least > limit) {
-        /* The log has this sum, too. */
+        /* The log has this sum too. */
         plan->store_bytes = 0;
         plan->grid_bytes = r->least_grid_bytes;
         plan->image_bytes = least - msi_unplanned_bytes(plan->gridder.backend) - plan->grid_bytes;
@@ -370,7 +372,7 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
             "memory");
     }
     const int64_t left = limit - plan->image_bytes - msi_unplanned_bytes(plan->gridder.backend);
-    const int64_t before = larger(weighting, plan->alone_bytes); /* and after: without grids */
+    const int64_t before = larger(weighting, plan->alone_bytes); /* memory without grids, before and after gridding */
     const int64_t grid = plan->store_bytes + plan->grid_bytes <= left ? plan->grid_bytes : r->least_grid_bytes;
     const int64_t without = limit - before - msi_unplanned_bytes(plan->gridder.backend);
     const int64_t stores = left - grid < without ? left - grid : without;
@@ -381,12 +383,12 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
     }
     plan->grid_budget_bytes = left - plan->store_bytes;
     if (plan->grid_bytes > plan->grid_budget_bytes) plan->grid_bytes = plan->grid_budget_bytes;
-    /* Grids keep to the plan. Deep residuals need slightly larger ones than the first. */
+    /* Limit the grids to the plan. Deep residuals need slightly larger grids than the first residual. */
     const int64_t wanted = larger(plan->grid_bytes, r->least_grid_bytes + r->least_grid_bytes / 4);
     if (plan->grid_budget_bytes > wanted) plan->grid_budget_bytes = wanted;
-    /* Plans of gridders count what is in files, too. */
+    /* Plans of gridders also count the grids that are in files. */
     plan->grid_budget_bytes += plan->grid_file_bytes;
-    /* The log has the images next to grids, or more if they need more without grids. */
+    /* The log shows the images while grids exist. Add what they need beyond the grids' memory without grids. */
     plan->image_bytes = larger(plan->image_bytes, plan->alone_bytes - plan->grid_bytes);
     return MSI_OK;
 }
@@ -405,7 +407,7 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
     plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;
-    /* The samples of all joined channels stay on the device, because residuals are made of them. */
+    /* The samples of all joined channels stay on the device, since residuals are made from them. */
     if (o->clean.niter && o->clean.join_channels) plan->device_bytes *= o->channels_out;
     if (o->clean.niter) count_checkpoint(plan, need);
     MSI_TRY(plan_psfs(plan, need, weighting));
@@ -419,11 +421,11 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     }
     if (o->pb.grid) plan->image_bytes += beam_bytes(need, r->precision);
     if (o->pb.mosaic) plan->image_bytes += mosaic_bytes(need, r);
-    /* The PSF of a cleaned image is written by itself. */
+    /* The PSF of a cleaned image is written separately. */
     const int n_file = need->n_plane + (o->make_psf && !o->clean.niter);
     const int64_t pending = plan->one_image_bytes / (need->n_plane + o->make_psf) * n_file;
     add_pending_images(plan, o, n_file, plan->paged_bytes ? 0 : pending);
-    /* Facets and mosaics have gridders of other sizes. Those of all channels keep their planes between residuals. */
+    /* Facets and mosaics have gridders of other sizes. Gridders of all channels keep their planes between residuals. */
     const int64_t n_gridder = o->clean.niter && (o->clean.join_channels || o->clean.n_taylor) ? o->channels_out : 1;
     const int64_t of_gridders = msi_options_has_facets(o) || o->pb.mosaic
                                     ? 0

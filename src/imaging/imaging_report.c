@@ -13,7 +13,7 @@
 #include "src/options/gridder_choice.h"
 #include "src/run/open_sets.h"
 
-/* A beam of more pixels gives no better image. */
+/* More pixels per beam than this do not improve the image. */
 static const double MOST_PIXELS = 20;
 
 /* ---- The subject of the images ---- */
@@ -27,14 +27,14 @@ static const char *format_pair(char text[MSI_FORMAT_SIZE], double x_rad, double 
     return text;
 }
 
-/* Return the angle that n pixels span about the centre of a SIN projection. */
+/* Return the angle between the edges of n pixels of a SIN projection, whose centre is the middle one. */
 static double span_rad(int64_t n, double cell_rad)
 {
     return 2 * asin(fmin(1, 0.5 * (double)n * cell_rad));
 }
 
-/* Return the longest possible baseline in wavelengths. UVW are not read yet, so it follows from the positions of the
- * antennas; 0 if those are unknown. */
+/* Return an upper bound of the longest baseline in wavelengths. UVW are not read yet, so it follows from the positions
+ * of the antennas; 0 if those are unknown. */
 static double longest_lambda(const msi_imaging_run *run)
 {
     const double limit = fmax(run->options->selection.max_uv_lambda, run->options->weighting.taper.outer_lambda);
@@ -51,7 +51,7 @@ double msi_imaging_theoretic_beam(const msi_imaging_run *run)
     return longest > 1 ? 1 / longest : 0;
 }
 
-/* Write an angle as the option -scale, without a space. */
+/* Write an angle as an argument of -scale, without a space. */
 static const char *format_scale(char text[MSI_FORMAT_SIZE], double rad)
 {
     snprintf(text, MSI_FORMAT_SIZE, "-scale %.3gasec", rad * 648000 / MSI_PI);
@@ -62,7 +62,7 @@ static void report_resolution(const msi_imaging_run *run)
 {
     const msi_image_geometry *g = &run->options->geometry;
     const double longest = longest_lambda(run);
-    /* Below one wavelength the beam would exceed a radian. */
+    /* A baseline below one wavelength would have a beam of more than a radian. */
     if (!(longest > 1)) return;
     const double beam_rad = 1 / longest, n_pixel = beam_rad / fmax(g->cell_x_rad, g->cell_y_rad);
     const double longest_m = longest * MSI_SPEED_OF_LIGHT / msi_set_report_highest_hz(run->reader);
@@ -76,7 +76,7 @@ static void report_resolution(const msi_imaging_run *run)
                        format_pair(pixel, g->cell_x_rad, g->cell_y_rad), resolution, format_scale(scale, beam_rad / 4));
 }
 
-/* Warn of pixels so coarse that samples are lost: the beam of the longest baseline has fewer than two of them. */
+/* Warn if pixels are so coarse that samples are lost: the beam of the longest baseline is less than two pixels wide. */
 static void warn_of_coarse_pixels(const msi_imaging_run *run, int64_t n_outside)
 {
     const msi_image_geometry *g = &run->options->geometry;
@@ -154,7 +154,7 @@ void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
 
 /* ---- Samples ---- */
 
-/* Reasons for which samples are dropped, as words after their counts. */
+/* Reasons for which samples are dropped, as written after their counts. */
 static const char *const reason[MSI_N_REASON] = {"autocorrelation",
                                                  "FLAG_ROW",
                                                  "UVW not finite",
@@ -174,7 +174,7 @@ typedef struct reasons {
     char text[640];
 } reasons;
 
-/* Write the counts that are not 0, with their reasons. */
+/* Write the counts that are not 0, each with its reason. */
 static reasons write_reasons(const int64_t count[MSI_N_REASON])
 {
     reasons r = {""};
@@ -187,15 +187,15 @@ static reasons write_reasons(const int64_t count[MSI_N_REASON])
     return r;
 }
 
-/* Return the cycles that lower a peak by this factor. */
+/* Return the number of major cycles that reduce a peak by this factor. */
 static double cycles_of(const msi_clean_options *c, double factor)
 {
     const double n = c->mgain < 1 ? ceil(log(factor) / -log1p(-c->mgain) - 1e-9) : 1;
     return c->nmiter && n > (double)c->nmiter ? (double)c->nmiter : n;
 }
 
-/* Estimate the cycles of cleaning. Their number depends on the peak, which is not known before imaging. A residual is a
- * prediction and an image. */
+/* Estimate the time of cleaning, for two peaks, because the peak is unknown before imaging. A residual takes the time
+ * of a prediction and an image. */
 static void estimate_cycles(const msi_imaging_run *run)
 {
     const msi_clean_options *c = &run->options->clean;
@@ -223,7 +223,7 @@ void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_sc
     if (run->options->clean.niter) estimate_cycles(run);
 }
 
-/* Count the dropped samples of an interval by their reasons. */
+/* Count the dropped samples of an interval by reason. */
 static void count_dropped(const msi_imaging_run *run, int64_t count[MSI_N_REASON])
 {
     const msi_sample_tally *s = &run->tally;
@@ -268,7 +268,7 @@ void msi_imaging_report_loaded(msi_imaging_run *run)
     warn_of_coarse_pixels(run, run->n_outside);
 }
 
-/* Add the figures of a gridder to those of others of its channel. */
+/* Add the values of a gridder to those of the other gridders of its channel. */
 static void add_report(msi_gridder_report *sum, const msi_gridder_report *of)
 {
     for (int p = 0; p < MSI_GRIDDER_MAX_PLANES; p++) sum->sum_vis_weight[p] += of->sum_vis_weight[p];
@@ -306,7 +306,7 @@ void msi_imaging_report_of_channel(const msi_imaging_run *r, int64_t channel, ms
     memcpy(report->sum_vis_weight, of.sum_vis_weight, sizeof report->sum_vis_weight);
 }
 
-/* Log the scale of weights of the first channel that has one. */
+/* Log the factor by which weights were scaled, of the first channel that has one. */
 static void report_scale(const msi_imaging_run *run)
 {
     for (int64_t c = 0; c < run->options->channels_out; c++) {
@@ -401,7 +401,7 @@ void msi_imaging_report_beam(const msi_imaging_run *run, int64_t channel, const 
 {
     const msi_unit unit = msi_angle_unit(beam->major_rad);
     char label[32] = "";
-    /* Labels of one width make the lines of all channels a table. */
+    /* Labels have the same width, so that the lines of all channels form a table. */
     if (channel == MSI_OUTPUT_MFS)
         snprintf(label, sizeof label, "  all channels ");
     else if (run->options->channels_out > 1)

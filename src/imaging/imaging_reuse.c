@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Files of earlier runs with which a run begins: images and checkpoints. */
+/* Files of earlier runs that a run reads: images and checkpoints. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static int check_pixels_match(const char *path, const msi_fits_header *h, const 
     return MSI_OK;
 }
 
-/* FK5 and ICRS differ by some hundredths of an arcsecond. */
+/* Return 1 for J2000, and for ICRS, which differs from it by some hundredths of an arcsecond. */
 static int is_j2000(const char *frame)
 {
     return strcasecmp(frame, "J2000") == 0 || strcasecmp(frame, "ICRS") == 0;
@@ -60,7 +60,8 @@ static int check_place(const char *path, const msi_fits_header *h, const msi_ima
     return MSI_OK;
 }
 
-/* Check frequency and polarisation. Given: id  NULL for local noise, which serves all channels and polarisations */
+/* Check frequency and polarisation. Given: id  NULL for the local noise, which is used for all channels and
+ * polarisations */
 static int check_kind(const char *path, const msi_fits_header *h, const msi_imaging_run *r, const msi_output_id *id)
 {
     if (!id) return MSI_OK;
@@ -77,7 +78,7 @@ static int check_kind(const char *path, const msi_fits_header *h, const msi_imag
     return MSI_OK;
 }
 
-/* Open an image and check that its header matches the run. */
+/* Open an image, and check that its header matches the run. */
 static int open_planes(msi_fits_file **out, const msi_imaging_run *r, const char *path, const msi_output_id *id,
                        int64_t n_plane)
 {
@@ -144,8 +145,8 @@ int msi_imaging_reuse_check(const msi_imaging_run *r)
 
 /* ---- Pixels ---- */
 
-/* Refuse pixels that are not finite. A model is 0 beyond the horizon, and everywhere if it is NaN everywhere, as that of a
- * channel without samples is. */
+/* Refuse pixels that are not finite. NaN of a model become 0 beyond the horizon, and everywhere if the whole model is
+ * NaN, as it is for a channel without samples. */
 static int check_finite(const char *path, int is_model, const msi_image_geometry *g, msi_precision precision,
                         void *pixel)
 {
@@ -164,8 +165,8 @@ static int check_finite(const char *path, int is_model, const msi_image_geometry
         if (!n_bad++) first = i;
     }
     if (!n_bad) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s: %lld pixel%s not finite; the first is (%lld, %lld)", path,
-                         (long long)n_bad, n_bad == 1 ? " is" : "s are", (long long)(first % g->nx) + 1, (long long)(first / g->nx) + 1);
+    return msi_error_set(MSI_EINPUT, "%s: %lld pixel%s not finite; the first is (%lld, %lld)", path, (long long)n_bad,
+                         n_bad == 1 ? " is" : "s are", (long long)(first % g->nx) + 1, (long long)(first / g->nx) + 1);
 }
 
 static int read_pixels(const msi_imaging_run *r, const char *path, const msi_output_id *id, msi_precision precision,
@@ -223,8 +224,8 @@ int msi_imaging_reuse_forced(const msi_imaging_run *r, float *pixel)
 
 /* ---- Checkpoints ---- */
 
-/* NAME[-tNNNN][-NNNN].clean. It is not allocated, so that a run whose images are complete cannot fail here. A name that
- * is too long for a path was refused with the names of the images. */
+/* The path NAME[-tNNNN][-NNNN].clean of a checkpoint. It is not allocated, so that a run whose images are complete
+ * cannot fail here. Names that are too long for a path were refused together with the names of the images. */
 typedef struct checkpoint_path {
     char text[PATH_MAX];
 } checkpoint_path;
@@ -239,14 +240,14 @@ static checkpoint_path name_checkpoint(const msi_options *o, int64_t interval, i
     return path;
 }
 
-/* Hash a text with its terminating zero. NULL gives another hash than any text. */
+/* Hash a text including its terminating zero. NULL has another hash than any text. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
     return text ? msi_hash(hash, text, (int64_t)strlen(text) + 1) : hash * 3 + 1;
 }
 
-/* Identify the run of a field by the options that change the result and by the weights of its samples. Options that
- * affect speed, log or other files do not count. */
+/* Identify the run of a field: by hashes of the options that change the result, and of the weights of its samples.
+ * Options that affect only speed, log or other files are not included. */
 static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean_field *f)
 {
     const msi_options *o = r->options;
@@ -326,7 +327,7 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
     options = msi_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
     options = msi_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);
     for (int i = 0; i < n; i++) {
-        /* Six digits, because the order in which weights are summed depends on the number of ranks. */
+        /* Six digits only, because the order in which weights are summed depends on the number of ranks. */
         snprintf(text, sizeof text, "%.5e %lld", f->sum_weight[i], (long long)f->n_vis[i]);
         sets = msi_hash(sets, text, (int64_t)strlen(text));
     }
@@ -361,7 +362,7 @@ int msi_imaging_checkpoint_load(msi_imaging_run *run, msi_clean_field *field, in
         checkpoint_path kept;
         MSI_TRY(msi_checkpoint_keep(path.text, kept.text, sizeof kept.text));
         msi_log_warning(
-            "%s, the checkpoint of a run that was stopped, is now %s; to go on from it, rename it to %s and "
+            "%s, the checkpoint of a run that was stopped, is now %s; to continue from it, rename it to %s and "
             "repeat that run's command with -resume",
             path.text, kept.text, path.text);
     }
@@ -374,13 +375,13 @@ void msi_imaging_checkpoint_advise(const msi_imaging_run *run)
     const char *rest = strchr(o->command_line, ' ');
     if (!run->has_checkpoint || !rest) return;
     if (o->clean.resume)
-        msi_log_info("the checkpoint is kept; the same command goes on from it");
+        msi_log_info("the checkpoint is kept; the same command continues from it");
     else
-        msi_log_info("the checkpoint is kept; to go on from it: %.*s -resume%s", (int)(rest - o->command_line),
+        msi_log_info("the checkpoint is kept; to continue from it: %.*s -resume%s", (int)(rest - o->command_line),
                      o->command_line, rest);
 }
 
-/* Call a function for the path of every existing checkpoint of a run. */
+/* Call a function with the path of every existing checkpoint of a run. */
 static int for_checkpoints(const msi_options *o, int (*call)(const char *path))
 {
     const int64_t each = o->clean.join_channels ? o->channels_out : 1;

@@ -51,7 +51,7 @@ def forgotten_resume(s, words, name, ms):
     held.end()
     log = "\n".join(held.lines())
     s.must("%s.clean, the checkpoint of a run that was stopped, is now %s.clean.1" % (name, name) in log and
-           "to go on from it: " + " ".join([command[0], "-resume", *command[1:]]) in log, "stopped without -resume: " + log[-600:])
+           "to continue from it: " + " ".join([command[0], "-resume", *command[1:]]) in log, "stopped without -resume: " + log[-600:])
     os.rename(name + ".clean", name + ".clean.2")
     with open(name + ".clean.1", "rb") as f:
         s.must(f.read() == before, "the old checkpoint is kept")
