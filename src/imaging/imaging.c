@@ -201,7 +201,7 @@ static int64_t field_bytes(const msi_imaging_run *r)
            PLANES * n_plane * largest * msi_image_pixel_bytes(p->gridder.precision);
 }
 
-/* Return the memory that is left besides a plan. */
+/* Return the memory that a plan leaves free. */
 static int64_t free_bytes(const msi_imaging_plan *p)
 {
     return msi_memory_limit() - p->store_bytes - p->grid_bytes - p->image_bytes -

@@ -85,7 +85,7 @@ static int fetch_channel(const msi_cleaning *k, int channel, const msi_planes *p
 }
 
 /* Measure peak or flux of an image that is written, for headers and warnings. The peaks of a search are different: they
- * are those of joined images within the mask, multiplied by a bias. */
+ * come from joined images, within the mask, and are multiplied by a bias. */
 static int measure_image(msi_cleaning *k, int channel, msi_fits_kind kind, const msi_image *image)
 {
     for (int p = 0; p < image->n_plane; p++) {

@@ -103,7 +103,7 @@ typedef struct msi_imaging_run {
     msi_imaging_plan plan;
     msi_imaging_mosaic *mosaic; /* NULL: one gridder images a channel */
     msi_gridder **gridder;      /* [channels_out][fields of a mosaic, otherwise 1] NULL after its last use */
-    msi_density *density;       /* of all channels, or of the one whose weights are being computed; otherwise NULL */
+    msi_density *density;       /* density of all channels, or of the one being weighted; otherwise NULL */
     msi_sample_tally tally;     /* this and the following two count all ranks */
     msi_ms_dropped dropped;
     msi_pb_array *pb;            /* NULL without a primary beam, as are the next two */
@@ -303,8 +303,8 @@ int msi_imaging_pb_tag(msi_imaging_beam *beam, const msi_ms_block *block, int n,
 int msi_imaging_pb_channels(msi_imaging_run *run);
 
 /*
- * msi_imaging_pb_sight - set the responses of joined channels, if a beam is applied, so that fitted spectra are those
- * of true flux.
+ * msi_imaging_pb_sight - set the responses of joined channels, if a beam is applied, so that fitted spectra
+ * describe true flux.
  * Given and returned: sight  respond is valid until msi_imaging_pb_close; NULL if no beam is applied
  * Returns:            0, MSI_ENOMEM, MSI_EINPUT (a file of -reuse-primary-beam)
  */

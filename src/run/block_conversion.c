@@ -161,9 +161,8 @@ static void interpolate(const msi_framed_block *b, const framed_row *row, double
  * Make the samples of a row for a plane of the cube.
  * Given:    first, n  from framed_range
  * Returned: vis, weight [n]; the weight is 0 where the row has no sample. Interpolated values are for the frequencies
- *           of
- *           framed_part_hz, and their uvw must be divided by the row's ratio. With MSI_CHANNEL_NEAREST frequencies and
- *           uvw are those of the block
+ *           of framed_part_hz, and their uvw must be divided by the row's ratio. With MSI_CHANNEL_NEAREST, frequencies
+ *           and uvw of the block apply
  */
 static void framed_convert(const msi_framed_block *b, const framed_row *row, int64_t plane, int32_t first, int32_t n,
                            msi_c64 *vis, float *weight)
@@ -621,7 +620,7 @@ static void put_framed(const msi_block_converter *converter, const msi_conversio
     }
 }
 
-/* Return the rows of a piece as a block of their own. */
+/* Return the rows of a piece as a separate block. */
 static msi_ms_block piece_rows(const msi_ms_block *b, const piece *t)
 {
     const int64_t at = t->row * b->n_chan * b->n_corr;

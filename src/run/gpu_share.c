@@ -118,7 +118,7 @@ static int choose_slots(const msi_gpu_share *share, const msi_options *o, const 
 {
     const int most = !w->apart || w->n_channel == 1 ? 1 : MOST_SLOTS, n_gpu = share->n;
     if (w->n_unit) return 1;
-    /* Only the first GPU is asked for its memory; the others may still be starting. */
+    /* Only the memory of the first GPU is read; the others may still be starting. */
     const int64_t bytes = most > 1 ? free_device_bytes(share, 0) : 0;
     for (int each = most; each > 1; each--) {
         const int has_threads = each == 2 || o->n_threads >= SLOT_THREADS * each * n_gpu;

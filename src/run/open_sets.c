@@ -93,7 +93,7 @@ static int select_interval(msi_ms_opening *opening, const msi_ms_reader *whole, 
     return MSI_OK;
 }
 
-/* Open one of several intervals. An empty interval has its own times; its other metadata are those of the whole
+/* Open one of several intervals. An empty interval has its own times; its other metadata come from the whole
  * selection. */
 static int open_part(msi_interval *t, msi_reader_pool *pool, const msi_options *o, msi_ms_opening *opening,
                      int64_t interval)

@@ -102,7 +102,7 @@ void msi_set_report_names(char *text, size_t size, const char *const *names, int
 #define MSI_WRITE_BYTES_PER_S 7e8
 
 /* msi_unplanned_bytes - return the memory, in bytes, that plans do not count: libraries, and buffers of blocks and
- * threads. For AUTO it is that of the backend that needs more. */
+ * threads. For AUTO, return the larger of the two backends. */
 int64_t msi_unplanned_bytes(msi_backend backend);
 
 #endif

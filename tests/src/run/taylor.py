@@ -306,7 +306,7 @@ def check_bad(s):
     s.refused("channels", 2, "-channels-out: it cannot be used with the Taylor terms", *line, "-deconvolver", "mtmfs", "-channels-out", 2, ms)
     s.refused("a cube", 2, "-nterms: Taylor terms are of a band", *line, "-deconvolver", "mtmfs", "-nterms", 2, "-cube", ms)
     s.refused("no cleaning", 2, "give -niter", "-size", N, N, "-scale", CELL, "-name", "bad", "-deconvolver", "mtmfs", ms)
-    s.refused("a reference far outside", 3, "-reffreq: 5000 MHz lies too far outside of the selected band", *line, "-deconvolver", "mtmfs", "-reffreq", "5GHz", ms)
+    s.refused("a reference far outside", 3, "-reffreq: 5000 MHz lies too far outside the selected band", *line, "-deconvolver", "mtmfs", "-reffreq", "5GHz", ms)
     s.refused("files of a beam", 2, "-apply-primary-beam: it cannot be used with the Taylor terms", *line, "-deconvolver", "mtmfs", "-apply-primary-beam", ms)
     s.refused("one frequency", 3, "2 Taylor terms need as many different frequencies with weight; the samples have 1", *line, "-deconvolver", "mtmfs",
               "-channel-range", 0, 1, ms)
