@@ -51,7 +51,7 @@ static char *trim(char *s)
     return s;
 }
 
-/* Replace comments by blanks, and ends of lines inside of lists. Between quotes there are none. */
+/* Replace comments, and line breaks inside of lists, by blanks. Text between quotes is left as it is. */
 static void join_lines(char *text)
 {
     int depth = 0, is_comment = 0;
@@ -153,7 +153,7 @@ static int find_kind(parser *p, const char *name, const char *word, msi_aterm_ki
                          p->path, name, word);
 }
 
-/* The window, which smooths screens when they are gridded, has no effect: screens are interpolated. */
+/* Check the name of a window. WSClean smooths screens with it; here screens are interpolated, so it has no effect. */
 static int check_window(parser *p, const char *name)
 {
     static const char *const known[] = {"tukey", "hann", "raised_hann", "raised-hann", "rectangular", "gaussian"};
@@ -236,7 +236,7 @@ void msi_aterm_config_free(msi_aterm_config *c)
 /* Phase of a total electron content of 1 TECU, times the frequency. */
 #define TEC_RAD_HZ (-8.44797245e9)
 
-/* Positions at which a screen is looked up for a value and its slopes. */
+/* Positions of a screen that are read for a value and its slopes: the direction, and a point on each side of it. */
 enum { HERE, EAST, WEST, NORTH, SOUTH, N_PLACE };
 
 /* A time of a term. */
@@ -263,7 +263,7 @@ struct msi_aterms {
 
 /* ---- Open ---- */
 
-/* The planes that a screen of a kind has along MATRIX. */
+/* Number of planes along the axis MATRIX, for each kind of screen. */
 static const int n_matrix_of[] = {[MSI_ATERM_TEC] = 1, [MSI_ATERM_DLDM] = 2, [MSI_ATERM_DIAGONAL] = 4};
 
 static int check_screen(const msi_aterms *a, const aterm *t, int i)
@@ -387,7 +387,8 @@ int msi_aterms_check(const msi_aterms *a, const msi_ms_reader *reader, int set)
 
 /* ---- Directions ---- */
 
-/* Return the pixel of a direction in a screen. Given: axes  of the image's l, m, n and of the screen's */
+/* Compute the pixel of a direction in a screen. Given: axes, of_screen  axes of the l, m, n of the image and the
+ * screen */
 static void find_pixel(const msi_fits_screen *s, double axes[3][3], double of_screen[3][3], const double lm[2],
                        double pixel[2])
 {
@@ -435,7 +436,7 @@ void msi_aterm_view_free(msi_aterm_view *view)
 
 /* ---- Values ---- */
 
-/* Choose four pixels around a position, and their weights. */
+/* Compute the weights of the four pixels around a position. Returns the first of these pixels */
 static int64_t four_around(double x, int64_t n, double w[4])
 {
     int64_t first = (int64_t)floor(x) - 1;
@@ -465,7 +466,7 @@ static const time_step *step_at(const aterm *t, double time_s)
     return fabs(t->step[high].time_s - time_s) < fabs(t->step[low].time_s - time_s) ? &t->step[high] : &t->step[low];
 }
 
-/* A screen at a direction and time. */
+/* A screen, and the positions of a direction in it. */
 typedef struct lookup {
     const msi_fits_screen *screen;
     const double (*pixel)[2]; /* place k is at k * stride */
@@ -484,7 +485,7 @@ static lookup look_up(const msi_aterms *a, const msi_aterm_view *v, int64_t poin
                     .reach = v->reach};
 }
 
-/* Compute a value and its change by l and by m. */
+/* Interpolate a value. Returned: out  the value, its change with l, and its change with m */
 static void values_of(const lookup *u, int64_t freq, int64_t antenna, int matrix, double out[3])
 {
     const msi_fits_screen *s = u->screen;
@@ -512,7 +513,7 @@ static void multiply(msi_c64 *jones, int form, const double complex gain[2])
     }
 }
 
-/* Compute the gains of feeds of an antenna. Returned: slope  of the mean phase */
+/* Compute the gains of both feeds of an antenna. Returned: slope  change of their mean phase with l and m */
 static void diagonal_gains(const lookup *u, int64_t freq, int64_t antenna, double complex gain[2], double slope[2])
 {
     double turn[2] = {0}, power = 0;

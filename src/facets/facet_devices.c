@@ -10,7 +10,7 @@
 #include "kernels/facet_samples.h"
 
 typedef struct facet_device {
-    int device; /* its ordinal */
+    int device; /* ordinal of the GPU */
     msi_facet_samples *samples;
 } facet_device;
 
@@ -37,14 +37,14 @@ static int upload(void *of, int64_t i)
     return msi_facet_samples_create(&d->of[i].samples, msi_gridder_store(d->gridder), d->rule, d->of[i].device, n_copy);
 }
 
-/* Run a function for every device, in one thread each. */
+/* Call a function for each device, each in its own thread. */
 static int for_all(msi_facet_devices *d, int (*work)(void *of, int64_t i))
 {
     const msi_ordered_parallel p = {.n_item = d->n, .n_thread = d->n, .work = work, .of = d};
     return msi_ordered_parallel_run(&p);
 }
 
-/* Copy the samples to all devices. Returned: *is_there  0: there is too little memory, there or here */
+/* Copy the samples to all devices. Returned: *is_there  0: a device or the host has too little memory */
 static int copy_samples(msi_facet_devices *d, const msi_facet_rule *rule, int *is_there)
 {
     d->rule = rule;
@@ -55,7 +55,7 @@ static int copy_samples(msi_facet_devices *d, const msi_facet_rule *rule, int *i
     return rc == MSI_EGPU || rc == MSI_ENOMEM ? MSI_OK : rc;
 }
 
-/* Find the devices of a gridder. */
+/* Allocate *out, and list the devices of a gridder, at most `most`. */
 static int find_devices(msi_facet_devices **out, msi_gridder *gridder, int most)
 {
     const msi_gridder_spec *spec = msi_gridder_spec_of(gridder);
@@ -165,7 +165,7 @@ int msi_facet_devices_respond(msi_facet_devices *d, int device, const msi_facet_
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
 
-/* Choose the planes of a facet that one gridder makes, from `first` on. */
+/* Return the planes of a facet, from `first` on, that one gridder images. */
 static msi_facet_part_of planes_from(const msi_facet_devices *d, int device, const msi_facet_task *task, int first)
 {
     const int left = d->n_image * d->n_term - first, most = msi_facet_samples_at_once(d->of[device].samples);

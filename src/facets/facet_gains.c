@@ -27,10 +27,10 @@ struct msi_facet_gains {
     int n_file, n_set, is_linear, checks_directions;
     msi_h5parm *file;                 /* [n_file] */
     char **path;                      /* [n_file] */
-    msi_gain_form form, of_solutions; /* forms of the gains, and of the solutions and a-terms without the beam */
-    int varies;             /* gains differ between channels with the same solutions, such as those of delays */
-    int32_t **antenna;      /* [n_set] [tables][antennas of the set] index of an antenna in a table; -1: it has none */
-    int64_t *n_antenna;     /* [n_set] */
+    msi_gain_form form, of_solutions; /* forms of the gains, and of the gains without the beam */
+    int varies;                       /* 1: gains depend on the frequency between solutions, such as those of delays */
+    int32_t **antenna;  /* [n_set] [tables][antennas of the set] index of an antenna in a table; -1: not in the table */
+    int64_t *n_antenna; /* [n_set] */
     const msi_pb_array *pb; /* borrowed; NULL: none */
     double update_s;
     msi_pb_view *view;   /* [pb->n_pointing] */
@@ -61,8 +61,8 @@ static const msi_h5parm *file_of(const msi_facet_gains *g, int set)
 
 /* ---- Open ---- */
 
-/* Find the form of the product of all tables of a file. Given and returned: *form  becomes larger if needed;
- * *varies  set to 1 if a table needs it */
+/* Find the form of the product of all tables of a file. Given and returned: *form  replaced by a larger form if a table
+ * needs it; *varies  set to 1 if a table depends on the frequency between solutions */
 static int find_form(const msi_h5parm *h, const char *path, msi_gain_form *form, int *varies)
 {
     int64_t most = 1, n_value_pol = 0;
@@ -206,7 +206,7 @@ static void warn_of_range(const msi_solution_table *t, const char *path, const m
         o->end_mjd_s / 86400);
 }
 
-/* Return the facet of a direction; -1: outside of the image. */
+/* Return the facet that contains a direction; -1: the direction is outside of the image. */
 static int facet_at(const msi_facets *f, const double dir_rad[2])
 {
     const msi_image_geometry *g = &f->geometry;
@@ -295,7 +295,7 @@ static int assign_aterms(msi_facet_gains *g, const msi_facets *facets)
         g->offset[i][0] = l - lm[i][0];
         g->offset[i][1] = m - lm[i][1];
     }
-    /* A hundredth of the image is small compared with the distance of facets, and large compared with the rounding of
+    /* Slopes are differences over 1 % of the image: less than the distance of facets, more than the rounding of
      * floats. */
     const double reach =
         0.01 * fmax((double)geometry->nx * geometry->cell_x_rad, (double)geometry->ny * geometry->cell_y_rad);
@@ -377,7 +377,7 @@ static uint64_t hash_of(const time_of_set *t)
     return msi_hash((uint64_t)t->set * 65536 + (uint64_t)t->view, &t->time_s, sizeof t->time_s);
 }
 
-/* Double the table of slots, and rebuild the hash table that finds them. */
+/* Double the capacity for slots, and rebuild their hash table. */
 static int grow_slots(msi_facet_gains *g)
 {
     const int64_t capacity = g->slot_capacity ? 2 * g->slot_capacity : 1024;
@@ -436,7 +436,8 @@ int msi_facet_gains_tag(msi_facet_gains *g, const msi_ms_block *block, uint64_t 
         t.time_s = block->time_s[i];
         if (i == 0 || block->time_s[i] != block->time_s[i - 1]) MSI_TRY(find_slot(g, &t, &at));
         if (a < 0 || b < 0 || a >= n_antenna || b >= n_antenna || a > UINT16_MAX || b > UINT16_MAX)
-            return msi_error_set(MSI_EINPUT, "a row has the antennas %d and %d of %lld", a, b, (long long)n_antenna);
+            return msi_error_set(MSI_EINPUT, "a row has the antennas %d and %d, but the set has %lld", a, b,
+                                 (long long)n_antenna);
         tag[i] = (uint64_t)a | (uint64_t)b << 16 | (uint64_t)at << 32;
     }
     return MSI_OK;
@@ -477,7 +478,7 @@ static place find_place(const double *value, int64_t n, double at, int is_linear
     return part < 0.5 ? (place){low, low, 0} : (place){high, high, 0};
 }
 
-/* Interpolate between two values. If one is NaN, return the other. An angle b is first brought within pi of a.
+/* Interpolate between two values. If one is NaN, return the other. Multiples of 2 pi bring an angle b within pi of a.
  * Given: part  weight of b */
 static double blend(double a, double b, double part, int is_angle)
 {
@@ -557,7 +558,7 @@ static void make_matrix(const factors *f, msi_gain_form form, int has_off_diagon
         if (!isfinite(j[e].re) || !isfinite(j[e].im)) j[e] = (msi_c64){0, 0};
 }
 
-/* Apply the solution of each polarisation of a table to the elements that it belongs to. */
+/* Apply the solutions of a table to the elements of a matrix, each from its polarisation. */
 static void apply_table(const msi_facet_gains *g, const msi_solution_table *t, const float *value, const place *time,
                         const place *freq, int32_t antenna, double freq_hz, factors *f)
 {
@@ -650,7 +651,7 @@ static void apply_beam(const msi_facet_gains *g, int facet, const time_of_set *s
     }
 }
 
-/* Convert gains with slopes from the direction of a facet to the middle of its box. Given: n  number of gains */
+/* Move gains with slopes from the direction of a facet to the middle of its box. Given: n  number of gains */
 static void move_gains(const msi_facet_gains *g, int facet, int64_t n, msi_c64 *jones, double (*slope)[2])
 {
     const int form = (int)g->form;

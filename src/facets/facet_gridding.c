@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Images and predictions by facets:
- *   1. The rows of a segment are turned to the centre of a facet's box, and multiplied by gains.
- *   2. The response of each facet is summed over the samples, once.
- *   3. A gridder is made for the box of a facet. It predicts the facet's part of the model, which is added to the model's
- *      visibilities, or it images the differences.
- *   4. Facets are shared out to devices, or to threads; their images are added with their weights.
- * These steps are in one file because all need the rows of a segment.
+ *   1. Shift the phase centre of a segment's samples to the centre of a facet's box, and apply the gains.
+ *   2. Sum the response of each facet over the samples, once.
+ *   3. Make a gridder for the box of a facet. It predicts the facet's part of the model, which is added to the model
+ *      visibilities, or it images the samples less the model.
+ *   4. Process facets in parallel, on devices or threads, and add their images with their weights.
+ * All steps need the rows of a segment, so they are in one file.
  */
 #include "src/facets/facet_gridding.h"
 
@@ -26,12 +26,12 @@
 #include "src/facets/facet_devices.h"
 #endif
 
-/* Samples that a gridder of a facet takes at once, and segments whose samples are made together. */
+/* Largest number of samples in a call of a facet's gridder, and number of segments that are formed in parallel. */
 enum { BATCH_SAMPLES = 1 << 26, SEGMENTS_AT_ONCE = 16 };
 
 /* ---- Planes and correlations ---- */
 
-/* Return the number of a polarisation among I, Q, U, V, or among the elements of a matrix. */
+/* Return the index of a polarisation in I, Q, U, V, or in the elements of a matrix. */
 static int element_of(msi_pol pol, int *is_stokes, int *is_circular)
 {
     *is_stokes = pol <= MSI_POL_V;
@@ -78,7 +78,7 @@ int msi_facet_planes_choose(msi_facet_planes *out, const msi_plane *planes, int 
     if (n_stokes && n_stokes < n)
         return msi_error_set(MSI_EUSAGE, "-pol: the solutions differ between the feeds; give Stokes parameters or "
                                          "correlations, not both");
-    /* The other hand of a correlation matters only to full matrices. */
+    /* Only full matrices mix a correlation with the other hand. */
     const msi_gain_form use = form < most ? form : most;
     const int first = n_stokes ? MSI_POL_I : is_circular ? MSI_POL_RR : MSI_POL_XX;
     const int partner = is_circular ? 3 : 1; /* Stokes V or Q has the difference of both feeds */
@@ -102,8 +102,8 @@ typedef struct slot_gains {
     int facet, only_beam;
     int64_t slot, n_allocated; /* slot -1: none yet */
     msi_c64 *jones;            /* [antennas][n_chan][form] */
-    double (*slope)[2];        /* [antennas][n_chan] of phases by l and m; NULL: they are constant in a facet */
-    double shift[3][3];        /* l, m, n of sources, their change by l, by m */
+    double (*slope)[2];        /* [antennas][n_chan] change of the phase with l and m; NULL: constant in a facet */
+    double shift[3][3];        /* shift of sources in l, m, n; its change with l; with m */
 } slot_gains;
 
 static int use_slot(slot_gains *s, int64_t slot, const msi_vis_segment *g)
@@ -136,18 +136,18 @@ static msi_c64 stored_value(const void *vis, msi_precision precision, int64_t i)
     return (msi_c64){(double)v.re, (double)v.im};
 }
 
-/* The work on a facet of a channel. */
+/* A facet that is imaged or predicted, and the samples of its channel. */
 typedef struct facet_pass {
     const msi_facet_work *work;
     msi_vis_store *store;
     msi_gain_planes map;
     msi_gain_form form;
     int facet, only_beam;           /* only_beam: gains without solutions */
-    double l, m;                    /* its centre */
-    const msi_facet_source *source; /* the samples see a source of 1 Jy at the centre; NULL: the stored samples */
+    double l, m;                    /* centre of its box */
+    const msi_facet_source *source; /* replace the samples by those of a source of 1 Jy at the centre; NULL: do not */
     void **model; /* [segments] visibilities to subtract, shaped as those of the segment; NULL: none */
-    struct msi_facet_devices *devices; /* the samples on GPUs; NULL: they are made here */
-    int worker;                        /* number of the worker of the facet, and of its device */
+    struct msi_facet_devices *devices; /* the samples on GPUs; NULL: the CPU forms them */
+    int worker;                        /* index of the facet's worker, and of its device */
 } facet_pass;
 
 /* Return the number of Taylor terms, and of planes of images and models. */
@@ -160,7 +160,7 @@ static int n_made(const msi_facet_work *w)
     return w->planes.n_image * n_term(w);
 }
 
-/* Return x of the terms; without terms 0. */
+/* Return frequency / reference - 1; 0 without Taylor terms. */
 static double x_of(const msi_facet_work *w, double freq_hz)
 {
     return w->n_term > 1 ? freq_hz / w->reference_hz - 1 : 0;
@@ -187,25 +187,25 @@ static const msi_c64 *gains_of(const slot_gains *s, const msi_vis_segment *g, in
 }
 
 /*
- * Gains with slopes: a phase that is linear in l and m over a facet is a change of u and v. Samples that have their own
- * u and v are passed as rows of one channel, at a frequency that all segments share.
+ * Gains with slopes: a phase that is linear in l and m is the same as a change of u and v. Each sample then has its own
+ * u and v, so it is passed as a row of one channel. All these rows have one frequency, BENT_HZ.
  */
 static const double BENT_HZ = MSI_FACET_BENT_HZ;
 
-/* Return the path of a source in the middle of the facet, in metres, without w (n - 1) but with the shift of a-terms. */
+/* Return u l + v m, in metres, of a source in the middle of the facet, and the path that the shift of a-terms adds. */
 static double path_of(const facet_pass *p, const slot_gains *s, const double *uvw)
 {
     const double path = uvw[0] * p->l + uvw[1] * p->m;
     return s->slope ? path + uvw[0] * s->shift[0][0] + uvw[1] * s->shift[0][1] + uvw[2] * s->shift[0][2] : path;
 }
 
-/* Return the path, in metres, of a source in the middle of the facet, whose samples have been turned to the middle. */
+/* Return the path, in metres, of the source that replaces the samples, relative to the middle of the facet. */
 static double source_path(const facet_pass *p, const double *uvw)
 {
     return uvw[2] * (sqrt(1 - p->l * p->l - p->m * p->m) - 1);
 }
 
-/* Compute the uvw of a row's samples. Returned: bent [n_chan][3] metres at BENT_HZ */
+/* Compute the uvw of a row's samples. Returned: bent [n_chan][3]  metres at BENT_HZ */
 static void bend_row(const slot_gains *s, const msi_vis_segment *g, int64_t row, double *bent)
 {
     const double *uvw = g->uvw_m + 3 * row;
@@ -223,7 +223,8 @@ static void bend_row(const slot_gains *s, const msi_vis_segment *g, int64_t row,
     }
 }
 
-/* Return the weight of a sample in a plane of the images. Gains that mix planes need all of them. */
+/* Return the weight of a sample in a plane of the images. If gains mix planes, it is 0 unless all planes have a
+ * weight. */
 static float weight_of(const facet_pass *p, const msi_vis_segment *g, int plane, int64_t row, int32_t chan)
 {
     const int n = p->form == MSI_GAIN_SCALAR ? 0 : p->work->planes.n_stored;
@@ -285,8 +286,8 @@ static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, floa
     return rc;
 }
 
-/* Add predicted visibilities of a facet to those of a segment. Given: vis [n_image][n_term][n_row][n_chan] at the facet's
- * centre; to  shaped as those of the segment */
+/* Add predicted visibilities of a facet to those of a segment. Given: vis [n_image][n_term][n_row][n_chan] at the
+ * facet's centre; to  shaped as those of the segment */
 static int add_predicted(const facet_pass *p, int64_t segment, const msi_c64 *vis, void *to)
 {
     const msi_vis_store *store = p->store;
@@ -347,21 +348,21 @@ typedef struct response_sums {
     double *moment;   /* [2 n_term - 1] of the weights of plane 0 times powers of x */
 } response_sums;
 
-/* Return the number of values of the sums, which follow each other. */
+/* Return the number of values of all sums together. */
 static int n_sum(const msi_facet_work *w)
 {
     const int n = w->planes.n_image, n_power = msi_facet_n_power(w);
     return n_power * n * n + n + n_power;
 }
 
-/* Return the sums in a buffer of n_sum values. */
+/* Place the sums in a buffer of n_sum values. */
 static response_sums sums_in(const msi_facet_work *w, double *values)
 {
     const int n = w->planes.n_image, n_power = msi_facet_n_power(w);
     return (response_sums){values, values + n_power * n * n, values + n_power * n * n + n};
 }
 
-/* Add the response of a segment's samples to a sky of 1 Jy. Given and returned: sums */
+/* Add a segment's samples to the sums of the response to a sky of 1 Jy. Given and returned: sums */
 static int sum_response(const facet_pass *p, int64_t segment, response_sums sums)
 {
     const msi_vis_segment *g = &p->store->segment[segment];
@@ -408,7 +409,7 @@ static int sum_facet_response(const facet_pass *p, response_sums sums)
     memset(sums.total, 0, sizeof *sums.total * (size_t)n);
     memset(sums.moment, 0, sizeof *sums.moment * (size_t)n_power);
     if (!p->work->gains) {
-        /* The images are not corrected. */
+        /* Without gains the response is 1. */
         for (int i = 0; i < n; i++) sums.response[i * n + i] = sums.total[i] = 1;
         sums.moment[0] = 1;
         return MSI_OK;
@@ -429,7 +430,7 @@ static int sum_facet_response(const facet_pass *p, response_sums sums)
     return rc;
 }
 
-/* Return the response of Stokes I, or the mean of those of the planes. */
+/* Return the response of Stokes I; without Stokes I the mean response of the planes. */
 static double intensity_response(const double *correction, const msi_facet_planes *p)
 {
     double mean = 0;
@@ -443,11 +444,11 @@ static double intensity_response(const double *correction, const msi_facet_plane
 
 enum { MOST_UNKNOWNS = MSI_MAX_PLANES * MSI_TAYLOR_MAX_TERM };
 
-/* Scaled pivots below this are zero. */
+/* A matrix is singular if a scaled pivot is below this. */
 static const double LEAST_PIVOT = 1e-12;
 
-/* Invert a matrix [n][n]. Its rows and columns are scaled to a diagonal of 1, because moments of a narrow band fall
- * steeply. Returns: 0 if it is singular */
+/* Invert a matrix [n][n]. Its rows and columns are first scaled to a diagonal of 1, because moments of a narrow band
+ * differ by orders of magnitude. Returns: 0 if it is singular */
 static int invert(int n, double a[MOST_UNKNOWNS][2 * MOST_UNKNOWNS], double *out)
 {
     double scale[MOST_UNKNOWNS];
@@ -481,8 +482,8 @@ static int invert(int n, double a[MOST_UNKNOWNS][2 * MOST_UNKNOWNS], double *out
     return 1;
 }
 
-/* Return the response of a facet with these corrections [2 n_term - 1][n_image][n_image]: sqrt(C of I). With terms it is
- * the response for which term 0 of H C^-1 R has the noise of the samples. */
+/* Return the response of a facet with these corrections [2 n_term - 1][n_image][n_image]: sqrt(C of I). With terms it
+ * is the response for which term 0 of H C^-1 R has the noise of the samples. */
 static double response_of(const msi_facet_channel *c, const double *correction)
 {
     const msi_facet_work *w = c->work;
@@ -498,7 +499,7 @@ static double response_of(const msi_facet_channel *c, const double *correction)
     return sum > 0 ? 1 / sqrt(sum) : 0;
 }
 
-/* Return the corrections of a facet. */
+/* Return the part of an array [facets][2 n_term - 1][n_image][n_image] that belongs to a facet. */
 static const double *of_facet(const msi_facet_channel *c, const double *all, int facet)
 {
     return all + facet * (msi_facet_n_correction(c) / c->work->facets->n);
@@ -514,8 +515,8 @@ double msi_facet_beam(const msi_facet_channel *c, int facet)
     return c->beam ? response_of(c, of_facet(c, c->beam, facet)) : 1;
 }
 
-/* Compute the matrix [n_image n_term]^2 that makes a flat-noise image of a facet's image: the response times H C^-1, H 1
- * without terms. Without a response it is 0. */
+/* Compute the matrix [n_image n_term]^2 that converts a facet's image to flat noise: the response times H C^-1, with
+ * H = 1 without terms. If the response is 0, the matrix is 0. */
 static void find_matrix(const msi_facet_channel *c, int facet, double *out)
 {
     const msi_facet_work *w = c->work;
@@ -558,7 +559,7 @@ static batch next_batch(const msi_vis_store *s, int64_t first)
     return b;
 }
 
-/* Specify a gridder of a facet's box. */
+/* Return the specification of a gridder of a facet's box. */
 static msi_gridder_spec spec_of(const facet_pass *p, double accuracy, int predicts)
 {
     msi_gridder_spec spec = p->work->spec;
@@ -577,7 +578,7 @@ static msi_gridder_spec spec_of(const facet_pass *p, double accuracy, int predic
     spec.precision = p->store->precision == MSI_FP32 ? MSI_PRECISION_FP32 : MSI_PRECISION_FP64;
     spec.n_thread = 0; /* those of the facet's worker */
     if (accuracy > 0) spec.accuracy = accuracy;
-    /* Towers need a centred image. */
+    /* The strategy of the whole image may need a centred image, as towers do. */
     spec.strategy = NULL;
     spec.store_bytes = 0;
     return spec;
@@ -664,8 +665,8 @@ static int add_samples(const facet_pass *p, msi_gridder *gridder, const batch *b
     return rc;
 }
 
-/* Image a facet, batch by batch. Returned: *out  of the facet's box; empty without a sample. *report  with the times of
- * all batches */
+/* Image a facet, batch by batch. Returned: *out  the facet's box; empty without samples. *report  with the times of all
+ * batches */
 static int image_facet(const facet_pass *p, double accuracy, msi_image *out, msi_gridder_report *report)
 {
     *out = (msi_image){0};
@@ -700,7 +701,8 @@ typedef struct facet_model {
     int by_term;            /* [n_term][n_image] */
 } facet_model;
 
-/* Copy the part of a model that belongs to a facet. Returned: *out  of the facet's box, [n_image][n_term]; *is_zero */
+/* Copy the part of a model that belongs to a facet. Returned: *out  planes [n_image][n_term] of the facet's box;
+ * *is_zero  1 if all pixels are 0 */
 static int cut_model(const facet_pass *p, const facet_model *of, const float *weight, double scale, msi_image *out,
                      int *is_zero)
 {
@@ -728,11 +730,11 @@ static int cut_model(const facet_pass *p, const facet_model *of, const float *we
     return MSI_OK;
 }
 
-/* Strips of the samples. A facet is added to each after the facets before it: while a thread adds to a strip, others add
- * later facets to earlier ones. */
+/* Number of strips of the samples. Facets are added to each strip in their order, so that results do not depend on the
+ * number of threads. Threads work on different strips at the same time. */
 enum { STRIPS = 32 };
 
-/* Begin to add to a segment. Given and returned: *strip  the one that is added to; -1: none */
+/* Begin to add to a segment; wait for its strip if needed. Given and returned: *strip  the current strip; -1: none */
 static int begin_strip(const msi_vis_store *s, int64_t segment, int *strip)
 {
     const int of_segment = (int)(segment * STRIPS / s->n_segment);
@@ -743,7 +745,7 @@ static int begin_strip(const msi_vis_store *s, int64_t segment, int *strip)
     return MSI_OK;
 }
 
-/* Predict a facet, batch by batch, and add it. Given: to [segments] */
+/* Predict a facet, batch by batch, and add it to visibilities. Given: to [segments] */
 static int predict_facet(const facet_pass *p, double accuracy, const msi_image *model, void **to)
 {
     const msi_vis_store *s = p->store;
@@ -796,7 +798,7 @@ static int predict_facet(const facet_pass *p, double accuracy, const msi_image *
     return rc;
 }
 
-/* ---- All facets, shared out to workers: devices, or threads of the CPU ---- */
+/* ---- All facets, in parallel on workers: devices, or threads of the CPU ---- */
 
 #ifdef MSI_HAVE_CUDA
 static msi_facet_task task_of(const facet_pass *p, const msi_gridder_spec *spec)
@@ -826,7 +828,7 @@ static void end_pass(facet_pass *p)
     p->devices = NULL;
 }
 
-/* Get the samples of a channel on its GPUs: those of the last call, or new ones. Returned: p->devices  left to the
+/* Use the samples that the last call left on the GPUs, or copy them there. Returned: p->devices  returned to the
  * channel by leave_devices */
 static int take_devices(facet_pass *p, msi_facet_channel *c)
 {
@@ -854,7 +856,8 @@ static int64_t n_pixel(const msi_facets *f, int facet)
     return f->facet[facet].nx * f->facet[facet].ny;
 }
 
-/* Choose how many facets are worked on at a time: one on each device, or as many as the CPU has threads and memory for. */
+/* Choose the number of facets that are processed in parallel: one on each device, or limited by CPU threads and
+ * memory. */
 static int choose_workers(const facet_pass *p, int *n)
 {
     const msi_facet_work *w = p->work;
@@ -896,7 +899,7 @@ typedef struct facet_turn {
 #endif
 } facet_turn;
 
-/* A task for all facets: facet i has its turn with worker i % n_worker. */
+/* A task for all facets: worker i % n_worker processes facet i. */
 typedef struct facet_turns {
     facet_pass pass;
     double accuracy;
@@ -905,13 +908,13 @@ typedef struct facet_turns {
     facet_model model;
     const double *scale; /* [facets] factors of the model, NULL: 1 */
     void **to;           /* [segments] zeroed, where the CPU adds visibilities */
-    /* Of images: */
+    /* Members for images: */
     msi_image *out;
-    facet_turn *made; /* [n_worker] of images; of predictions only times */
+    facet_turn *made; /* [n_worker] results; predictions set only the times */
     int n_worker;
 } facet_turns;
 
-/* Log how long all facets took. Given: what  was done to them */
+/* Log the time of all facets. Given: what  a verb, such as "imaged" */
 static void report_turns(const facet_turns *t, const char *what, double seconds)
 {
     char parts[200] = "";
@@ -932,7 +935,8 @@ static void report_turns(const facet_turns *t, const char *what, double seconds)
     msi_log_detail("facets: %s %d in %.3f s%s", what, t->pass.work->facets->n, seconds, parts);
 }
 
-/* Given: what  is done to facets, for the log; NULL: no line */
+/* Call `work` for all facets in parallel, and `done` in the order of facets. Given: what  a verb for the log; NULL: do
+ * not log */
 static int run_turns(facet_turns *t, const char *what, int (*work)(void *of, int64_t i),
                      int (*finish)(void *of, int64_t i))
 {
@@ -951,7 +955,7 @@ static int run_turns(facet_turns *t, const char *what, int (*work)(void *of, int
     return rc;
 }
 
-/* Return the pass of a facet's turn. */
+/* Return the pass of a facet, with its centre and worker. */
 static facet_pass pass_of(const facet_turns *t, int64_t facet)
 {
     facet_pass p = t->pass;
@@ -1007,7 +1011,7 @@ static int predict_done(void *of, int64_t facet)
     return msi_interrupt_check();
 }
 
-/* Predict all facets. Returned: t->pass.devices have the model; without devices it is in t->to */
+/* Predict all facets. Returned: the model visibilities, in t->pass.devices, or without devices in t->to */
 static int predict_all(facet_turns *t)
 {
     int rc = MSI_OK;
@@ -1096,7 +1100,7 @@ static int make_model_samples(const msi_vis_store *s, void ***out, char **memory
     return MSI_OK;
 }
 
-/* Sum the response of a facet, and that of its beam. */
+/* Sum the response of a facet with all gains, and the response with the beam only. */
 static int respond_turn(void *of, int64_t facet)
 {
     const facet_turns *t = of;
@@ -1127,7 +1131,7 @@ int msi_facet_respond(msi_facet_channel *c)
     MSI_TRY(msi_alloc(&c->correction, msi_facet_n_correction(c), sizeof *c->correction, "responses of facets"));
     MSI_TRY(msi_alloc(&c->moment, n_power, sizeof *c->moment, "responses of facets"));
     MSI_TRY(msi_alloc(&c->total, n, sizeof *c->total, "responses of facets"));
-    /* Responses of a-terms are interpolated with the beam in them. */
+    /* Facets of a-terms interpolate the whole response, so the beam is not separated. */
     const int has_beam = c->work->gains && msi_facet_gains_has_beam(c->work->gains) && !has_slopes(&t.pass);
     if (has_beam) MSI_TRY(msi_alloc(&c->beam, msi_facet_n_correction(c), sizeof *c->beam, "responses of facets"));
     if (c->work->gains) MSI_TRY(take_devices(&t.pass, c));
@@ -1194,7 +1198,7 @@ static int image_done(void *of, int64_t facet)
     return msi_interrupt_check();
 }
 
-/* Predict a model, for later images to subtract it. Returned: *predicted, *memory  of the CPU, freed by the caller */
+/* Predict a model that images subtract. Returned: *predicted, *memory  visibilities on the CPU, freed by the caller */
 static int predict_model(facet_turns *t, const msi_image *model, void ***predicted, char **memory)
 {
     const msi_facet_channel *c = t->channel;
@@ -1269,7 +1273,7 @@ int msi_facet_source_psf(const msi_facet_channel *c, const msi_facet_source *sou
     p.l = (double)(g->nx / 2 - source->x) * g->cell_x_rad;
     p.m = (double)(source->y - g->ny / 2) * g->cell_y_rad;
     *out = (msi_image){0};
-    /* Beyond the horizon there is no source. */
+    /* A source beyond the horizon is moved to the phase centre. */
     if (!(p.l * p.l + p.m * p.m < 1)) p.l = p.m = 0;
     const int label = work.gains ? work.facets->label[source->y * g->nx + source->x] : 0;
     p.facet = label > 0 ? label : 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Facets become a label for each pixel:
- *   1. Polygons are read, with vertices in pixels, and filled row by row; directions label the nearest pixels.
- *   2. Gaps and overlaps of at most SLACK pixels, which come from rounded vertices, are closed. Wider ones are errors.
- *   3. The box of each facet is found.
- * Polygons, directions and grids are three sources of the same labels, which is why they are in one file.
+ * Label each pixel with its facet:
+ *   1. Read polygons, convert their vertices to pixels, and fill them row by row; or label each pixel with the nearest
+ *      of a list of directions.
+ *   2. Close gaps and overlaps of at most SLACK pixels, which come from rounded vertices. Refuse wider ones.
+ *   3. Find the box of each facet.
  */
 #include "src/facets/facet_regions.h"
 
@@ -28,7 +28,7 @@ static const double DEG = MSI_PI / 180;
 
 /* ---- Directions and pixels ---- */
 
-/* Return the direction of a position as l, m, n of an image. */
+/* Convert a right ascension and declination to l, m, n of an image. */
 static void direction_of(const msi_facet_target *t, double ra, double dec, double lmn[3])
 {
     msi_phase_shift shift;
@@ -43,7 +43,8 @@ static void pixel_of(const msi_image_geometry *g, const double lmn[3], double at
     at[1] = (double)(g->ny / 2) + lmn[1] / g->cell_y_rad;
 }
 
-/* Return the right ascension and declination of a pixel position, or of the horizon behind it. */
+/* Convert a pixel position to right ascension and declination. A position beyond the horizon is moved to the
+ * horizon. */
 static void sky_of(const msi_facet_target *t, const double at[2], double *ra, double *dec)
 {
     const msi_image_geometry *g = &t->geometry;
@@ -138,7 +139,7 @@ static int add_vertex(reading *r, double ra, double dec)
     return MSI_OK;
 }
 
-/* Return the centroid of a polygon, in pixels. */
+/* Compute the centroid of a polygon, in pixels. */
 static void find_centroid(const reading *r, const polygon *p, double at[2])
 {
     const double(*v)[2] = (const double(*)[2])r->vertex + p->first;
@@ -156,7 +157,7 @@ static void find_centroid(const reading *r, const polygon *p, double at[2])
     for (int c = 0; c < 2; c++) at[c] = v[0][c] + (area != 0 ? sum[c] / area : mean[c]);
 }
 
-/* Read the numbers between brackets. Returned: *after  the rest of the line */
+/* Read the pairs of numbers between brackets, and pass each pair to put(). Returned: *after  the rest of the line */
 static int read_numbers(reading *r, const char *name, char *text, char **after, int (*put)(reading *, double, double))
 {
     char *open = text + strspn(text, " \t"), *rest;
@@ -292,7 +293,8 @@ static int64_t clamp(double x, int64_t n)
     return x <= 0 ? 0 : x >= (double)n ? n : (int64_t)x;
 }
 
-/* Label the pixels of a polygon. Given: crossing [n_vertex]; over [ny][nx] set where another facet has the pixel */
+/* Label the pixels of a polygon. Given: crossing [n_vertex]  scratch. Returned: over [ny][nx]  1 where another facet
+ * already has the pixel */
 static void fill_polygon(const reading *r, int i, double *crossing, int16_t *label, uint8_t *over)
 {
     const msi_image_geometry *g = &r->target->geometry;
@@ -334,7 +336,7 @@ static void describe_pixel(const msi_facet_target *t, int64_t at, char *text, si
              (long long)(at / t->geometry.nx), ra / DEG, dec / DEG);
 }
 
-/* Refuse overlaps that are wider than rounding makes them. */
+/* Refuse overlaps that are wider than SLACK. */
 static int check_overlap(const reading *r, const uint8_t *over)
 {
     const msi_image_geometry *g = &r->target->geometry;
@@ -354,7 +356,7 @@ static int check_overlap(const reading *r, const uint8_t *over)
     return MSI_OK;
 }
 
-/* Label free pixels next to labelled ones. Returns: the number of free pixels before */
+/* Give each free pixel the label of a neighbour that has one. Returns: the number of pixels that were free */
 static int64_t close_gaps(const msi_image_geometry *g, int16_t *label, int16_t *next)
 {
     int64_t n_free = 0;
@@ -514,14 +516,14 @@ typedef struct facet_direction {
     double ra_rad, dec_rad;
 } facet_direction;
 
-/* Return the square of the distance of two directions, which is exact for small angles, where a cosine is not. */
+/* Return the squared distance of two unit vectors. Unlike a cosine, it is accurate for small angles. */
 static inline double distance2(const double a[3], const double b[3])
 {
     const double l = a[0] - b[0], m = a[1] - b[1], n = a[2] - b[2];
     return l * l + m * m + n * n;
 }
 
-/* Compute the direction of a pixel. Returns: whether it is on the sky */
+/* Compute the direction of a pixel. Returns: 1 if it is on the sky, 0 beyond the horizon */
 static inline int look_at(const msi_image_geometry *g, int64_t x, int64_t y, double lmn[3])
 {
     lmn[0] = (double)(g->nx / 2 - x) * g->cell_x_rad;
@@ -531,8 +533,9 @@ static inline int look_at(const msi_image_geometry *g, int64_t x, int64_t y, dou
     return rest > 0;
 }
 
-/* List the directions that can be the nearest of some pixel [x, end) of a row: those that are at most twice the size of
- * the pixels' span farther from its middle than the nearest. Given: lmn [n][3]. Returned: near [n]. Returns: their number */
+/* List the directions that can be nearest to one of the pixels [x, end) of a row. By the triangle inequality their
+ * distance to the middle pixel exceeds the smallest one by at most twice the half span of the pixels.
+ * Given: lmn [n][3]. Returned: near [n]. Returns: their number */
 static int64_t list_near(const msi_image_geometry *g, int64_t x, int64_t end, int64_t y, const double (*lmn)[3],
                          int64_t n, int16_t *near)
 {
@@ -618,7 +621,8 @@ static int drop_empty(msi_facets *f, int64_t n)
     return MSI_OK;
 }
 
-/* Make the Voronoi cells of directions [n]. Given: from  for messages. Returns: as msi_facets_read */
+/* Make the Voronoi cells of directions [n]. Given: from  name of the source, for messages. Returns: as
+ * msi_facets_read */
 static int cells_of_directions(msi_facets *out, const char *from, const facet_direction *direction, int64_t n,
                                const msi_facet_target *t)
 {
@@ -649,8 +653,8 @@ static int cells_of_directions(msi_facets *out, const char *from, const facet_di
     return rc;
 }
 
-/* Spread directions evenly over the image: points on a spiral, each moved to the middle of its Voronoi cell a number of
- * times. */
+/* Spread directions evenly over the image: start with points on a spiral, then repeatedly move each point to the middle
+ * of its Voronoi cell. */
 static int spread_directions(facet_direction *direction, int64_t n, const msi_facet_target *t)
 {
     enum { ROUNDS = 50, EDGE = 128 };
@@ -694,7 +698,7 @@ static int spread_directions(facet_direction *direction, int64_t n, const msi_fa
     return rc;
 }
 
-/* Read directions from the lines of a text. Given: direction  with space for one in each line */
+/* Read a direction from each line of a text. Given: direction  array with an element for each line */
 static int read_directions(const char *path, char *text, facet_direction *direction, int64_t *n)
 {
     reading r = {.path = path};
@@ -784,7 +788,8 @@ void msi_facets_place(const msi_facet_target *t, const double at[2], msi_facet *
     sky_of(t, at, &f->ra_rad, &f->dec_rad);
 }
 
-/* Return the middle of the image, or a position of n from the first pixel to the last. */
+/* Return the pixel position of node i of n, which are spaced from the first pixel to the last; one node is in the
+ * middle. */
 static double node_pixel(int64_t i, int64_t n, int64_t n_pixel)
 {
     return n > 1 ? (double)i / (double)(n - 1) * (double)(n_pixel - 1) : 0.5 * (double)(n_pixel - 1);
@@ -852,7 +857,7 @@ void msi_facets_centre(const msi_facets *f, int facet, double *l, double *m)
     *m = (double)(p->y0 + p->ny / 2 - g->ny / 2) * g->cell_y_rad;
 }
 
-/* The pixels of a facet, and of all facets, in each column of a window of rows; and sums of the columns to the left. */
+/* Numbers of pixels of a facet, and of all facets, in each column of a window of rows; and their prefix sums. */
 typedef struct column_counts {
     const msi_facets *f;
     int facet;
@@ -902,15 +907,15 @@ static void weigh_rows(const column_counts *c, int64_t first, int64_t end, float
         for (int64_t x = 0; x < p->nx; x++) {
             const uint32_t own = c->own_sum[x + 2 * h + 1] - c->own_sum[x],
                            all = c->all_sum[x + 2 * h + 1] - c->all_sum[x];
-            /* Most windows have pixels of one facet. */
+            /* Most windows contain pixels of one facet only. */
             to[x] = label[x] < 0 || !own ? 0 : own == all ? 1 : (float)own / (float)all;
         }
     }
 }
 
 /*
- * The weight is the part of the pixels in a square around a pixel that belong to the facet, so that all weights sum to
- * 1 and change linearly across a straight border. Each thread moves a window of rows over its part of the box.
+ * The weight of a facet at a pixel is its fraction of the pixels in a square around this pixel. Weights sum to 1 and
+ * change linearly across a straight border. Each thread moves a window of rows over its part of the box.
  */
 int msi_facets_weights(const msi_facets *f, int facet, float *weight)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Facets: areas that together cover an image, each with the direction whose gains it has. They are polygons of a DS9
- * region file, or the Voronoi cells of directions: each pixel belongs to the direction at the smallest angle.
+ * Facets: areas that together cover an image. Each has a direction, and gains of this direction. Facets are polygons of
+ * a DS9 region file, or Voronoi cells of directions: each pixel belongs to the direction at the smallest angle.
  *
- * Facets blend over the feather, a band along their common borders: there each pixel is a mean of the facets near it,
- * with weights that sum to 1. The facets of a grid overlap so far that their weights interpolate between them.
+ * The feather is a band along the common border of facets. There each pixel is a weighted mean of the facets near it;
+ * the weights sum to 1. Facets of a grid overlap more: their weights interpolate between the nodes of the grid.
  */
 #ifndef MSI_FACET_REGIONS_H
 #define MSI_FACET_REGIONS_H
@@ -57,18 +57,18 @@ enum { MSI_STENCIL = 6 }; /* nodes in each direction */
 
 /*
  * msi_facets_grid - make facets of nx x ny nodes from one corner of the image to the other. Their weights at a pixel
- * come from Lagrange's interpolation between the MSI_STENCIL nearest nodes, or all if there are fewer. A negative weight
- * is possible; they sum to 1.
+ * come from Lagrange's interpolation between the MSI_STENCIL nearest nodes, or all if there are fewer. A negative
+ * weight is possible; they sum to 1.
  * Given:    only_directions  without boxes and labels
  * Returned, returns: as msi_facets_read
  */
 int msi_facets_grid(msi_facets *out, int64_t nx, int64_t ny, int only_directions, const msi_facet_target *target);
 
-/* msi_facets_stencil - find the nodes, of n from 0 to 1, that a position between 0 and 1 is interpolated from, and their
- * weights. Returns the first of them */
+/* msi_facets_stencil - compute the weights of the nodes from which a position is interpolated. Given: at  0 to 1; n
+ * nodes, spaced from 0 to 1. Returns the first node */
 int64_t msi_facets_stencil(double at, int64_t n, int *n_weight, double weight[MSI_STENCIL]);
 
-/* msi_facets_place - make a facet's direction that of a position, in pixels of the image. */
+/* msi_facets_place - set the direction of a facet to a position, in pixels of the image. */
 void msi_facets_place(const msi_facet_target *target, const double at[2], msi_facet *facet);
 
 /* msi_facets_centre - return the direction of the middle pixel of a facet's box as l, m in the image. */
@@ -81,7 +81,7 @@ void msi_facets_centre(const msi_facets *f, int facet, double *l, double *m);
  */
 int msi_facets_weights(const msi_facets *f, int facet, float *weight);
 
-/* msi_facets_free - leave it empty. */
+/* msi_facets_free - free the arrays, and leave *f empty. */
 void msi_facets_free(msi_facets *f);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum { MOST_SETS = 4, TIMES = 3, MOST_PAIRS = 64, LEAST_TRIALS = 6 };
 
-/* A comparison: gains of a set at a time and frequency, for pairs of antennas. */
+/* A set, time and frequency at which the gains of a grid are compared with exact ones, for pairs of antennas. */
 typedef struct trial {
     int64_t slot, n_antenna;
     double freq_hz;
@@ -80,7 +80,7 @@ static double complex product(const msi_c64 *jones, int form, int64_t p, int64_t
     return (a.re + a.im * I) * (b.re - b.im * I);
 }
 
-/* A trial grid: its nodes, and positions between them, as parts of the image. */
+/* A trial grid: its nodes, and positions between them. */
 typedef struct trial_grid {
     const msi_facet_target *target;
     int64_t n[2], m[2];
@@ -100,7 +100,8 @@ static double distance(const trial_grid *t, int axis, double part, int64_t node)
     return axis ? (part - at) * (double)(g->ny - 1) * g->cell_y_rad : (at - part) * (double)(g->nx - 1) * g->cell_x_rad;
 }
 
-/* Sum the squares of errors of a pair of antennas at a position. Returned: sum  of errors, of exact values */
+/* Add the squared errors of a pair of antennas at a position. Given and returned: sum  [0] squared errors, [1] squares
+ * of the exact values */
 static void add_errors(const trial_grid *t, const trial_gains *node, const trial_gains *exact, int form,
                        int64_t n_antenna, int64_t p, int64_t q, int64_t at, double sum[2])
 {
@@ -140,7 +141,7 @@ static int compare_at_trial(const trial_grid *t, msi_facet_gains *g, const trial
         free_trial(&exact);
         return rc;
     }
-    /* Each pair if there are few; otherwise pairs that are spread over the list. */
+    /* Use all pairs if there are few; otherwise pairs at equal steps of the list. */
     const int64_t n_pair = all < MOST_PAIRS ? all : MOST_PAIRS;
 #pragma omp parallel for schedule(dynamic, 8)
     for (int64_t at = 0; at < m; at++)
@@ -154,7 +155,8 @@ static int compare_at_trial(const trial_grid *t, msi_facet_gains *g, const trial
     return MSI_OK;
 }
 
-/* Find the error of a grid: the rms over pairs, times and frequencies at the worst position, over that of the gains. */
+/* Find the relative error of a grid: the rms error over pairs, times and frequencies at the worst position, divided by
+ * the rms of the gains. */
 static int find_error(msi_facet_gains *g, const trials *all, const msi_facet_subject *s, const int64_t n[2],
                       double *error)
 {
@@ -187,7 +189,7 @@ static int find_error(msi_facet_gains *g, const trials *all, const msi_facet_sub
     return rc;
 }
 
-/* Choose the grid of a-terms. Returned: n  columns and rows; *error that is left */
+/* Choose the grid of a-terms. Returned: n  columns and rows; *error  relative error of this grid */
 static int choose_grid(msi_facet_gains *g, const msi_facet_subject *s, int64_t n[2], double *error)
 {
     static const int64_t candidate[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 22, 24, 28, 32, 40, 48};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Make the facets of a run from its options. They are read from regions, placed automatically, or made for a-terms. For
- * a-terms, their number is computed.
+ * Make the facets of a run from its options: from regions, at automatic positions, or for a-terms.
  *
  * The facets of a-terms are the nodes of a grid. Products of gains are interpolated between the nodes. A gradient of
  * the phase is taken into account at each node, so only the second derivative c of the phase limits the distance h of

@@ -73,8 +73,8 @@ static int make_wcs(msi_join_grid *g, const msi_join_input *in)
     return msi_sky_wcs_create(&g->wcs, &g->geometry, g->centre_deg[0] * RAD, g->centre_deg[1] * RAD, in->frame, 0);
 }
 
-/* Find how far the edge of an input is from the centre, in pixels of the mosaic. Returns 0 if part of it is beyond the
- * horizon. */
+/* Find the largest distance of the edge of an input from the centre, in pixels of the mosaic. Returns 0 if part of the
+ * edge is beyond the horizon. */
 static int find_extent(const msi_join_grid *g, const msi_join_input *in, double far[2])
 {
     enum { SIDE = 32 };
@@ -100,7 +100,7 @@ static int choose_size(msi_join_grid *g, const msi_join_spec *spec, const msi_jo
             return msi_error_set(MSI_EINPUT, "%s: part of it is beyond the horizon of the mosaic: give -size",
                                  in[i].path);
     for (int k = 0; k < 2; k++) {
-        /* Inputs on the pixel grid of the mosaic end on whole pixels. */
+        /* The tolerance ignores rounding for inputs on the pixel grid of the mosaic. */
         const double half = ceil(far[k] - 1e-3);
         if (!(half < MOST_PIXELS / 2))
             return msi_error_set(MSI_EINPUT,
@@ -112,9 +112,9 @@ static int choose_size(msi_join_grid *g, const msi_join_spec *spec, const msi_jo
 }
 
 /*
- * join_grid_choose - choose what the options leave open. Images that have one tangent point keep it, and the mosaic
- * their pixels if these are of one size; others get the mean of their middles, and the smallest pixels. All images lie in
- * the mosaic.
+ * join_grid_choose - choose the centre, pixel size and size of the mosaic that the options do not give. If all images
+ * have one tangent point, the mosaic has it too, and also their pixel size if they have only one. Otherwise the centre
+ * is the mean of the images' middles, and the pixels are the smallest ones. The mosaic contains all images.
  * Returned: *out  emptied by join_grid_free
  * Returns:  0, MSI_EINPUT (too large), MSI_ERANGE, MSI_ENOMEM
  */
@@ -145,8 +145,8 @@ static void join_grid_free(msi_join_grid *g)
     *g = (msi_join_grid){0};
 }
 
-/* join_grid_place - find the places of an input's pixels, and the angle of its north. Returns: 0, MSI_EINPUT (it does
- * not reach the mosaic), MSI_ENOMEM, MSI_EINTERRUPTED */
+/* join_grid_place - compute the map from the mosaic to an input, and the angle of its north. Returns: 0, MSI_EINPUT
+ * (the input is outside of the mosaic), MSI_ENOMEM, MSI_EINTERRUPTED */
 static int join_grid_place(const msi_join_grid *g, msi_join_input *in)
 {
     const msi_fits_view *v = &in->header;
@@ -196,7 +196,7 @@ static float median(float *value, int64_t n)
     return n % 2 ? value[n / 2] : 0.5f * (value[n / 2 - 1] + value[n / 2]);
 }
 
-/* Return the response at a pixel of an input. Given: pb  its image of the beam, or NULL */
+/* Return the response at a pixel of an input. Given: pb  image of its beam; NULL: use the model */
 static double response_at(const msi_join_input *in, const float *pb, int64_t k)
 {
     const double at[2] = {(double)(k % in->header.nx), (double)(k / in->header.nx)};
@@ -208,10 +208,10 @@ static double response_at(const msi_join_input *in, const float *pb, int64_t k)
     return msi_join_input_response(in, off);
 }
 
-/* Measure the noise of an image before its correction, by the median of deviations from the median. */
+/* Measure the noise of an image before division by the beam, from the median absolute deviation. */
 static int measure_noise(const joining *j, const msi_join_input *in, const float *pixel, const float *pb, double *rms)
 {
-    static const int64_t MOST = 1 << 18; /* pixels, which give the noise to 0.2 % */
+    static const int64_t MOST = 1 << 18; /* number of pixels that determines the noise to 0.2 % */
     const int64_t n = in->header.nx * in->header.ny, stride = n <= MOST ? 1 : n / MOST | 1;
     float *value;
     int64_t n_value = 0;
@@ -220,7 +220,7 @@ static int measure_noise(const joining *j, const msi_join_input *in, const float
     for (int64_t k = 0; k < n; k += stride) {
         if (!isfinite(pixel[k])) continue;
         const double response = j->spec->is_corrected ? response_at(in, pb, k) : 1, v = (double)pixel[k] * response;
-        /* Without a response nothing is left of the noise. */
+        /* Where the response is 0, the noise cannot be computed from a corrected image. */
         if (response > 0 && isfinite(v)) value[n_value++] = (float)v;
     }
     if (n_value) {
@@ -241,7 +241,7 @@ static int measure_noise(const joining *j, const msi_join_input *in, const float
 
 static msi_beam turned(const msi_beam *b, double by_rad)
 {
-    /* A turn by rounding would make 180 degrees of 0. */
+    /* A rotation by a rounding error could change an angle of 0 to 180 degrees. */
     const double pa = fmod(b->pa_rad + (fabs(by_rad) > 1e-6 ? by_rad : 0), MSI_PI);
     return (msi_beam){b->major_rad, b->minor_rad, pa < 0 ? pa + MSI_PI : pa};
 }
@@ -250,7 +250,7 @@ static msi_beam turned(const msi_beam *b, double by_rad)
 static int convolve(const joining *j, const msi_join_input *in, int64_t plane, float *pixel)
 {
     const msi_fits_view *v = &in->header;
-    /* Angles against the columns of the image. */
+    /* Angles relative to the columns of the image. */
     const msi_beam from = turned(&in->beam[plane], -in->column_rad),
                    to = turned(&j->common, -in->turn_rad - in->column_rad);
     const msi_image_geometry g = {v->nx, v->ny, in->cell_rad[0], in->cell_rad[1]};
@@ -262,7 +262,7 @@ static int convolve(const joining *j, const msi_join_input *in, int64_t plane, f
     return msi_beam_convolve(pixel, &g, &from, &to, msi_join_is_per(in, "beam") ? grown : 1);
 }
 
-/* Check that a beam contains all others. Given: what  for the message */
+/* Check that the common beam contains all others. Given: what  name of the common beam for the message */
 static int check_contains(const joining *j, const msi_beam *all, int64_t n, const char *what)
 {
     msi_beam unused;
@@ -312,7 +312,7 @@ static int choose_beam(joining *j)
                 "be convolved to another beam: leave out -restoring-beam and -beam-shape",
                 j->in[i].path);
     if (s->rms && !msi_join_rms_is_equal(s))
-        msi_log_warning("-rms: each is taken as the noise after the image is convolved to the one beam");
+        msi_log_warning("-rms: each value is used as the noise after the image is convolved to the common beam");
     MSI_TRY(msi_alloc(&all, n_plane * s->n_file, sizeof *all, "beams"));
     for (int i = 0; i < s->n_file; i++)
         for (int64_t k = 0; k < n_plane; k++) all[i * n_plane + k] = turned(&j->in[i].beam[k], j->in[i].turn_rad);
@@ -348,14 +348,15 @@ static msi_beam beam_of(joining *j, int64_t plane)
 
 /* ---- Sums ---- */
 
-/* Return how much larger a pixel of the mosaic is than one of the image. Given: next  the places of the next row */
+/* Return the area of a pixel of the mosaic divided by that of a pixel of the image. Given: next  places of the next
+ * row */
 static double pixel_ratio(const msi_join_place *place, const msi_join_place *next)
 {
     const double *o = place->at, *x = place[1].at, *y = next->at;
     return fabs((x[0] - o[0]) * (y[1] - o[1]) - (x[1] - o[1]) * (y[0] - o[0]));
 }
 
-/* Whether an image has values in the mosaic, and whether its beam sees any of them. */
+/* 1 if an image has values in the mosaic, and 1 if the response is above 0 at one of them. */
 typedef struct seen {
     int has_value, has_response;
 } seen;
@@ -391,7 +392,7 @@ static seen add_row(joining *j, const msi_join_input *in, const float *pixel, co
 static int add_image(joining *j, msi_join_input *in, const float *pixel, const float *pb, double w)
 {
     const msi_join_map *m = &in->map;
-    /* Pixels in Jy/pixel have another area in the mosaic. */
+    /* Values per pixel must be scaled by the area of the mosaic's pixels. */
     const int is_of_pixel = msi_join_is_per(in, "pixel");
     int has_value = 0, has_response = 0;
     const int64_t width = m->x1 - m->x0 + 1;
@@ -482,7 +483,7 @@ static int begin_files(joining *j)
     return MSI_OK;
 }
 
-/* Compute output o of the sums. Given: least  the mosaic ends where the weight is less */
+/* Compute output o from the sums. Given: least  pixels with a smaller weight become NaN */
 static void compute_output(const joining *j, int o, double least)
 {
 #pragma omp parallel for schedule(static)
@@ -520,8 +521,8 @@ static int write_plane(joining *j, int64_t plane)
 
 /* ---- The run ---- */
 
-/* Warn of two images for which one pointing is taken from the reference position, which need not be where the dishes
- * pointed: images of one tangent point have it in common. */
+/* Warn if two images without a pointing have the same reference position. Images on one tangent plane share the
+ * reference position, although their pointings differ. */
 static void warn_of_pointings(const joining *j)
 {
     for (int i = 1; i < j->spec->n_file; i++)
@@ -605,7 +606,7 @@ static int is_one_file(const char *path, const char *other)
     return path && other && stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* Outputs may replace files, but no input. Images of beams are known after inputs are open. */
+/* Check that no output replaces an input. Inputs must be open, because images of beams are known only then. */
 static int check_outputs(const joining *j, char *const *name)
 {
     for (int o = 0; o < N_OUT; o++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Join finished images by beam and noise:
+ * Join finished images into a mosaic, weighted by their beams and noise:
  *
  *     I = sum of w P D / S,    S = sum of w P^2,    w = 1 / rms^2
  *
@@ -16,21 +16,21 @@
 
 typedef enum msi_join_beams { MSI_JOIN_EACH, MSI_JOIN_COMMON, MSI_JOIN_LARGEST } msi_join_beams;
 
-/* Images to join, and the rules for joining. Texts are borrowed. */
+/* Images to join, and options of the mosaic. Strings are borrowed. */
 typedef struct msi_join_spec {
     int n_file;
     const char *const *file; /* [n_file] */
-    const char *name;        /* the beginning of the outputs' names */
-    const char *pb;          /* a word of msi_pb_model, or off: images of response 1 */
-    const char *pb_images;   /* names separated by commas, or one with a * for an input's beginning; NULL: none */
-    int is_corrected;        /* images are divided by their responses already */
-    const char *rms;         /* in their unit, separated by commas; "equal"; NULL: measured */
-    double pblimit;          /* the mosaic ends where its response, sqrt(S / max S), is less */
-    int64_t nx, ny;          /* size of the mosaic; 0: chosen */
-    double cell_rad;         /* 0: chosen */
-    double centre_rad[2];    /* NaN: chosen */
+    const char *name;        /* prefix of the names of outputs */
+    const char *pb;          /* a value for msi_pb_model_make, or "off" for a response of 1 */
+    const char *pb_images; /* files separated by commas, or one name with a * for the start of an input's name; NULL */
+    int is_corrected;      /* 1: the images are already divided by their responses */
+    const char *rms;       /* noise of the images, in their unit, separated by commas; "equal"; NULL: measured */
+    double pblimit;        /* pixels where the response of the mosaic, sqrt(S / max S), is less become NaN */
+    int64_t nx, ny;        /* size of the mosaic; 0: chosen */
+    double cell_rad;       /* 0: chosen */
+    double centre_rad[2];  /* NaN: chosen */
     msi_join_beams beams;
-    msi_beam beam; /* unknown: as `beams` says */
+    msi_beam beam; /* beam of the mosaic; unknown: `beams` determines it */
     int overwrite;
     const char *command_line;
 } msi_join_spec;

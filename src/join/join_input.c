@@ -36,14 +36,14 @@ void msi_join_offset(const double sky_deg[2], const double pointing_deg[2], doub
     off[1] = m * grow;
 }
 
-/* Return whether a pixel of the image is in it, or within a few nodes of it. */
+/* Return 1 if a position is in the image, or at most `margin` pixels outside. */
 static int is_near(const double at[2], const int64_t n[2], double margin)
 {
     return at[0] > -margin && at[0] < (double)n[0] + margin && at[1] > -margin && at[1] < (double)n[1] + margin;
 }
 
-/* Find the pixels of the mosaic that can be in the image, by its edge. All pixels are taken for an image that has a
- * part beyond the horizon of the mosaic. */
+/* Find the pixels of the mosaic that can be in the image, from the positions of its edge. If a part of the image is
+ * beyond the horizon of the mosaic, all pixels are used. */
 static void find_extent(msi_join_map *m, const msi_image_geometry *g, const msi_sky_wcs *wcs, const msi_sky_wcs *image,
                         const int64_t n[2])
 {
@@ -63,7 +63,7 @@ static void find_extent(msi_join_map *m, const msi_image_geometry *g, const msi_
             }
         }
     for (int k = 0; k < 2 && is_seen; k++) {
-        /* Between the points a side can bend outwards. */
+        /* The edge may be curved between the points. */
         const double margin = 2 * STEP + 0.02 * (high[k] - low[k]);
         first[k] = (int64_t)fmin(fmax(floor(low[k] - margin), 0), (double)most[k]);
         end[k] = (int64_t)fmax(fmin(ceil(high[k] + margin), (double)most[k]), (double)first[k]);
@@ -74,7 +74,7 @@ static void find_extent(msi_join_map *m, const msi_image_geometry *g, const msi_
     m->y1 = end[1];
 }
 
-/* Compute a node. Returns whether a pixel of the image can be near it. Given: margin  in pixels of the image */
+/* Compute a node. Returns 1 if it is at most `margin` pixels of the image outside of it */
 static int find_node(msi_join_place *p, const double at[2], const msi_sky_wcs *wcs, const msi_sky_wcs *image,
                      const int64_t n[2], const double pointing_deg[2], double margin)
 {
@@ -122,7 +122,7 @@ static void join_map_free(msi_join_map *m)
     *m = (msi_join_map){0};
 }
 
-/* Return the sum of four places by weights. */
+/* Return the weighted sum of four places. */
 static msi_join_place blend(const msi_join_place *p, int64_t stride, const double w[4])
 {
     msi_join_place sum = {{0, 0}, {0, 0}};
@@ -165,7 +165,8 @@ static double bessel_i0(double x)
     return sum;
 }
 
-/* Kaiser's window: with this width a Gaussian of three pixels is right to 1e-3 of its peak, one of four to 5e-4. */
+/* Parameter of the Kaiser window. Interpolation of a Gaussian with a FWHM of three pixels has an error of 1e-3 of its
+ * peak; four pixels, 5e-4. */
 static const double KAISER = 5.5;
 
 static void make_taps(void)
@@ -177,10 +178,11 @@ static void make_taps(void)
         }
 }
 
-/* Find the pixels along an axis and their weights. Returns the first pixel; *first, *end of the taps that count. */
+/* Find the pixels along an axis and their weights. Returned: [*first, *end) taps that are not 0. Returns the first
+ * pixel */
 static int64_t find_taps(double at, double tap[TAPS], int *first, int *end)
 {
-    /* A place this near a pixel is the pixel: images on one grid are not interpolated. */
+    /* A position this close to a pixel gets its value, so images on the mosaic's grid are not interpolated. */
     static const double SAME = 1e-5;
     double whole = floor(at), t = at - whole;
     if (t > 1 - SAME) whole += 1, t = 0;
@@ -220,7 +222,7 @@ double msi_join_sample(const float *pixel, const int64_t n[2], const double at[2
 
 /* ---- Lists on the command line ---- */
 
-/* Copy word i of a list that is separated by commas. Returned: *out  owned; NULL past the last */
+/* Copy word i of a list that is separated by commas. Returned: *out  owned; NULL after the last word */
 static int list_word(char **out, const char *list, int i)
 {
     *out = NULL;
@@ -283,9 +285,8 @@ static int find_rms(msi_join_input *in, const msi_join_spec *spec, int i)
     int rc = msi_parse_flux(&in->rms, "-rms", word ? word : "");
     if (!rc && !(in->rms > 0)) rc = msi_error_set(MSI_EUSAGE, "-rms %s: a noise must be positive", word);
     if (!rc && strstr(word, "Jy") && strncasecmp(in->header.unit, "Jy", 2) != 0)
-        rc =
-            msi_error_set(MSI_EUSAGE, "-rms %s: the unit of %s is '%s'; give a number without a unit, which is in that",
-                          word, in->path, in->header.unit);
+        rc = msi_error_set(MSI_EUSAGE, "-rms %s: the unit of %s is '%s'; give a number in this unit, without its name",
+                           word, in->path, in->header.unit);
     msi_free(word);
     return rc;
 }
@@ -333,7 +334,7 @@ static int find_planes(msi_join_input *in)
     return MSI_OK;
 }
 
-/* Find the pixels at the reference position. */
+/* Find the size and orientation of the pixels at the reference position. */
 static void find_pixels(msi_join_input *in)
 {
     const msi_sky_axes *a = msi_sky_wcs_axes(in->header.wcs);
@@ -350,14 +351,15 @@ static void find_pixels(msi_join_input *in)
     in->is_plain = cross < -0.999999 * area;
 }
 
-/* Find the position of the middle of the image, and of the pointing: that of the header, or the reference position. */
+/* Find the direction of the middle of the image, and the pointing in its header; without one, the reference
+ * position. */
 static int find_directions(msi_join_input *in)
 {
     const msi_fits_view *v = &in->header;
     const double middle[2] = {(double)(v->nx / 2), (double)(v->ny / 2)};
     if (!msi_sky_wcs_pixel_to_sky(v->wcs, middle, in->centre_deg))
         return msi_error_set(MSI_EINPUT, "%s: its middle is not on the sky", in->path);
-    /* The cards are right ascension and declination. */
+    /* OBSRA and OBSDEC are equatorial, so they are used only with equatorial axes. */
     in->has_pointing =
         msi_sky_wcs_axes(v->wcs)->is_equatorial && isfinite(v->pointing_deg[0]) && fabs(v->pointing_deg[1]) <= 90;
     for (int k = 0; k < 2; k++)
@@ -367,7 +369,8 @@ static int find_directions(msi_join_input *in)
 
 /* ---- The beam ---- */
 
-/* Return the power of a row of a Jones matrix, or of a sum of two. Given: turn  of the second: 1 is by i */
+/* Return the power of the sum of two rows of a Jones matrix. Given: turn  factor of i by which the second is
+ * multiplied */
 static double power_of(const msi_c64 *x, const msi_c64 *y, double turn)
 {
     double sum = 0;
@@ -427,7 +430,7 @@ double msi_join_input_response(const msi_join_input *in, const double off[2])
     return in->profile[i] + (at - i) * (in->profile[i + 1] - in->profile[i]);
 }
 
-/* Return whether feeds are R and L: those of the image, or of the telescope. */
+/* Return 1 if the feeds are R and L, by the polarisation of the image or by the telescope. */
 static int has_circular_feeds(const msi_fits_view *v)
 {
     if (v->has_pol && v->pol >= MSI_POL_RR) return v->pol <= MSI_POL_LL;
@@ -494,7 +497,7 @@ static int check_pb_image(msi_join_input *in)
     if (!(most < 0.01))
         return msi_error_set(MSI_EINPUT,
                              "%s: the image of a beam must have the pixels of %s, %lld x %lld; it has %lld x %lld in "
-                             "%lld plane%s, or others on the sky",
+                             "%lld plane%s, or different coordinates",
                              in->pb_path, in->path, (long long)in->header.nx, (long long)in->header.ny, n[0], n[1],
                              n[2], msi_plural(n[2]));
     return MSI_OK;

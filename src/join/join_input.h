@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* An image that is joined: its header, noise and primary beam. */
+/* An input image of a mosaic: its header, noise, primary beam, and position in the mosaic. */
 #ifndef MSI_JOIN_INPUT_H
 #define MSI_JOIN_INPUT_H
 
@@ -11,27 +11,27 @@
 #include "src/join/join_images.h"
 #include "src/pb/pb_model.h"
 
-/* ---- The places of a mosaic's pixels in an image of any projection, and the image's values there ---- */
+/* ---- Positions of a mosaic's pixels in an image of any projection, and interpolated values ---- */
 
-/* The place of a pixel of the mosaic in an image. */
+/* The position of a pixel of the mosaic in an image. */
 typedef struct msi_join_place {
-    double at[2];  /* the pixel of the image, 0-based; NaN: the image does not have the direction */
-    double off[2]; /* angles from the pointing towards east and north, whose hypot is the angle from it */
+    double at[2];  /* pixel position in the image, 0-based; NaN: the image does not contain the direction */
+    double off[2]; /* angular offsets from the pointing towards east and north; hypot(off) is the angle from it */
 } msi_join_place;
 
-/* Places at nodes, a few pixels apart, between which they are interpolated: only those around the image. */
+/* Places at nodes a few pixels apart, around the image. Places of other pixels are interpolated. */
 typedef struct msi_join_map {
-    int64_t nx, ny;           /* nodes */
-    int64_t first_x, first_y; /* the cell of the mosaic, a few pixels wide, that begins with the second node */
+    int64_t nx, ny;           /* numbers of nodes */
+    int64_t first_x, first_y; /* the second node is at this multiple of the distance of nodes in the mosaic */
     msi_join_place *node;     /* [ny][nx] owned */
     int64_t x0, y0, x1, y1;   /* only pixels x0 <= x < x1, y0 <= y < y1 can be in the image */
 } msi_join_map;
 
 /*
  * msi_join_map_make - compute the nodes.
- * Given:    geometry, wcs  of the mosaic
- *           image, n  its coordinates and pixels along x and y
- *           pointing_deg  longitude and latitude
+ * Given:    geometry, wcs  geometry and coordinates of the mosaic
+ *           image, n       coordinates of the image, and its numbers of pixels along x and y
+ *           pointing_deg   longitude and latitude
  * Returned: *out  emptied by msi_join_map_free; empty on failure
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
@@ -39,20 +39,21 @@ int msi_join_map_make(msi_join_map *out, const msi_image_geometry *geometry, con
                       const msi_sky_wcs *image, const int64_t n[2], const double pointing_deg[2]);
 
 /*
- * msi_join_map_row - interpolate the places of row y <= y1. Several threads may.
+ * msi_join_map_row - interpolate the places of row y <= y1. Several threads may call it.
  * Given:    scratch [nx]
  * Returned: place [x1 - x0 + 1]
  */
 void msi_join_map_row(const msi_join_map *m, int64_t y, msi_join_place *scratch, msi_join_place *place);
 
 /*
- * msi_join_sample - interpolate an image by 8 x 8 pixels, with a sinc in Kaiser's window. Several threads may.
- * Given:    pixel [n[1]][n[0]]  NaN: no value; at
+ * msi_join_sample - interpolate an image from 8 x 8 pixels, with a sinc and a Kaiser window. Several threads may call
+ * it.
+ * Given:    pixel [n[1]][n[0]]  NaN: no value; at  position
  * Returns:  NaN outside the image, and next to a pixel without a value
  */
 double msi_join_sample(const float *pixel, const int64_t n[2], const double at[2]);
 
-/* msi_join_offset - return the angles of a direction from a pointing, as msi_join_place.off. */
+/* msi_join_offset - compute the angular offsets of a direction from a pointing, as in msi_join_place.off. */
 void msi_join_offset(const double sky_deg[2], const double pointing_deg[2], double off[2]);
 
 enum { MSI_JOIN_RADII = 4096 };
@@ -74,10 +75,10 @@ typedef struct msi_join_input {
     msi_beam *beam; /* [n_plane] owned */
     msi_pb_model *model;
     double reach_rad, *profile; /* [MSI_JOIN_RADII + 1] owned: response by angle up to reach_rad */
-    int is_fixed;               /* the model has sides, which are fixed on the sky: there is no profile */
+    int is_fixed;               /* 1: the beam is fixed on the sky, and not symmetric, so there is no profile */
     double profile_hz;          /* the frequency of the response */
-    double turn_rad;            /* angle of the north of its reference position in the mosaic, through east */
-    int is_unseen;              /* a warning says that its beam sees nothing of it */
+    double turn_rad;            /* position angle, in the mosaic, of north at its reference position */
+    int is_unseen;              /* 1: the warning that the image has no response in the mosaic was logged */
     msi_join_map map;
 } msi_join_input;
 
@@ -102,10 +103,10 @@ void msi_join_input_profile(msi_join_input *in, int64_t plane);
  * last profile; 1 without a model. */
 double msi_join_input_response(const msi_join_input *in, const double off[2]);
 
-/* msi_join_is_per - return whether the unit of an input has a word, such as beam or pixel, in letters of any case. */
+/* msi_join_is_per - return 1 if the unit of an input contains a word, such as beam or pixel, in any case. */
 int msi_join_is_per(const msi_join_input *in, const char *word);
 
-/* msi_join_rms_is_equal - return whether all images have the same noise, of no known size. */
+/* msi_join_rms_is_equal - return 1 if -rms is "equal": all images have the same, unknown noise. */
 int msi_join_rms_is_equal(const msi_join_spec *spec);
 
 #endif

@@ -209,7 +209,7 @@ static int read_options(options *o, int argc, const char *const *argv)
     return strcmp(o->join.pb, "off") == 0 ? MSI_OK : msi_pb_model_check(o->join.pb);
 }
 
-/* Join the words of the command line. Returned: *out  owned */
+/* Copy the command line into one string. Returned: *out  owned */
 static int keep_command_line(char **out, int argc, char **argv)
 {
     size_t size = 1;

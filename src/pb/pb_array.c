@@ -27,7 +27,7 @@ static void precession(double t, double p[3][3])
     memcpy(p, rows, sizeof rows);
 }
 
-/* Turn a vector of the date back to J2000. */
+/* Rotate a vector from the equator and equinox of date to J2000. */
 static void to_j2000(const double p[3][3], const double *of_date, double *out)
 {
     for (int i = 0; i < 3; i++) out[i] = p[0][i] * of_date[0] + p[1][i] * of_date[1] + p[2][i] * of_date[2];
@@ -74,7 +74,7 @@ static void find_times(msi_pb_site *s, const msi_ms_row_times *t)
             s->time[s->n_time++] = horizon_at(s->position_itrf_m, t->time_s[i] / t->weight[i], t->weight[i]);
 }
 
-/* Count the baselines of each pair of kinds, all antennas alike. */
+/* Compute the share of the baselines that each pair of kinds of dishes has, with the same weight for all antennas. */
 static int find_pairs(msi_pb_site *s, const msi_ms_beam_facts *f)
 {
     const uint8_t *class_of;
@@ -90,8 +90,8 @@ static int find_pairs(msi_pb_site *s, const msi_ms_beam_facts *f)
         n[k]++;
         if (!s->is_by_antenna && first[of] && s->class_of_kind[of] != k)
             return msi_error_set(MSI_EINPUT,
-                                 "antennas %d and %lld have different primary beams, but DISH_DIAMETER does not tell "
-                                 "them apart; give them different diameters",
+                                 "antennas %d and %lld have different primary beams, but the same DISH_DIAMETER; give "
+                                 "them different diameters",
                                  first[of] - 1, (long long)i);
         if (!first[of]) first[of] = (int)i + 1;
         s->class_of_kind[f->kind[i]] = s->is_by_antenna ? 0 : k;
@@ -121,8 +121,8 @@ static int has_circular_feeds(const msi_ms_reader *reader, int set)
     return 0;
 }
 
-/* Find which part of the response was taken out of the data. Given: is_logged  say so. Returns: 0, MSI_EINPUT (the model
- * does not have this part by itself) */
+/* Find the part of the response for which the data are already corrected. Given: is_logged  1: log it.
+ * Returns: 0, MSI_EINPUT (the model does not have this part separately) */
 static int find_applied(msi_pb_site *s, const msi_ms_stations *stations, int is_differential, int is_logged)
 {
     static const char *const words[] = {"", "beams of dipoles", "array factors", "beams"};
@@ -138,7 +138,8 @@ static int find_applied(msi_pb_site *s, const msi_ms_stations *stations, int is_
         msi_log_info("primary beam: relative to the %s at %.4f, %.4f degrees, for which the data are corrected",
                      words[s->applied], s->applied_rad[0] * 180 / MSI_PI, s->applied_rad[1] * 180 / MSI_PI);
     else
-        msi_log_info("primary beam: relative to the %s where the stations point", words[s->applied]);
+        msi_log_info("primary beam: relative to the %s in the direction in which the stations point",
+                     words[s->applied]);
     return MSI_OK;
 }
 
@@ -221,19 +222,19 @@ int64_t msi_pb_array_pointing(const msi_pb_array *a, int set, int field_id)
     return -1;
 }
 
-/* The pointings of the fields in POINTING. */
-typedef struct told_aims {
-    int64_t n_known, n_unknown;  /* fields */
-    double farthest_rad;         /* largest distance of an aim from the phase centre */
-    double spread_rad;           /* the largest of a field */
-    int far_field, spread_field; /* their rows of FIELD */
-} told_aims;
+/* Pointings of the fields in the table POINTING. */
+typedef struct pointing_summary {
+    int64_t n_known, n_unknown;  /* numbers of fields with and without a pointing */
+    double farthest_rad;         /* largest distance of a pointing from the phase centre */
+    double spread_rad;           /* largest movement of the dishes during a field */
+    int far_field, spread_field; /* rows of FIELD of these two fields */
+} pointing_summary;
 
-static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader, int by_table, told_aims *told)
+static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader, int by_table, pointing_summary *summary)
 {
     int64_t at = 0, n = 0, n_row;
     msi_pb_pointing p = {0};
-    *told = (told_aims){0};
+    *summary = (pointing_summary){0};
     while (msi_ms_reader_pointing(reader, &at, &p.set, &p.field_id, &p.ra_rad, &p.dec_rad, &n_row)) n++;
     MSI_TRY(msi_alloc(&a->pointing, n ? n : 1, sizeof *a->pointing, "pointings"));
     for (at = 0; msi_ms_reader_pointing(reader, &at, &p.set, &p.field_id, &p.ra_rad, &p.dec_rad, &n_row);) {
@@ -241,14 +242,14 @@ static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader, int by_t
         p.weight = (double)n_row;
         p.beam = msi_ms_reader_beam_dir(reader, at);
         a->pointing[a->n_pointing++] = p;
-        told->n_known += aim.is_known;
-        told->n_unknown += !aim.is_known;
+        summary->n_known += aim.is_known;
+        summary->n_unknown += !aim.is_known;
         if (!aim.is_known) continue;
         const double off = msi_phase_shift_angle(p.ra_rad, p.dec_rad, aim.ra_rad, aim.dec_rad);
-        if (off > told->farthest_rad) told->far_field = p.field_id;
-        if (aim.spread_rad > told->spread_rad) told->spread_field = p.field_id;
-        told->farthest_rad = fmax(told->farthest_rad, off);
-        told->spread_rad = fmax(told->spread_rad, aim.spread_rad);
+        if (off > summary->farthest_rad) summary->far_field = p.field_id;
+        if (aim.spread_rad > summary->spread_rad) summary->spread_field = p.field_id;
+        summary->farthest_rad = fmax(summary->farthest_rad, off);
+        summary->spread_rad = fmax(summary->spread_rad, aim.spread_rad);
         if (!by_table) continue;
         a->pointing[a->n_pointing - 1].ra_rad = aim.ra_rad;
         a->pointing[a->n_pointing - 1].dec_rad = aim.dec_rad;
@@ -256,32 +257,32 @@ static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader, int by_t
     return MSI_OK;
 }
 
-/* Say where the dishes point, if that is not where one would think. */
-static void tell_aims(const msi_pb_array *a, int by_table, const told_aims *told)
+/* Log pointings that differ from the phase centres. */
+static void log_pointings(const msi_pb_array *a, int by_table, const pointing_summary *summary)
 {
-    static const double NOTED = 0.05; /* part of the beam's width: 1 % of the power at half power */
-    const double amin = 60 * 180 / MSI_PI, widths = told->farthest_rad / a->width_rad;
+    static const double NOTED = 0.05; /* part of the beam's width; changes the power by 1 % at half power */
+    const double amin = 60 * 180 / MSI_PI, widths = summary->farthest_rad / a->width_rad;
     if (a->n_set && msi_pb_model_mount(a->set[0].model) == MSI_PB_FIXED) return;
     if (!by_table) {
         if (widths > NOTED)
             msi_log_warning("primary beam: in field %d the dishes point %.3g arcmin from the phase centre by POINTING, "
                             "%.2g of the beam's width; -use-pointing places the beam there",
-                            told->far_field, told->farthest_rad * amin, widths);
+                            summary->far_field, summary->farthest_rad * amin, widths);
         return;
     }
-    if (told->n_known)
+    if (summary->n_known)
         msi_log_info(
             "primary beam: pointings of %lld field%s by POINTING, up to %.3g arcmin from the phase centre, %.2g "
             "of the beam's width",
-            (long long)told->n_known, msi_plural(told->n_known), told->farthest_rad * amin, widths);
-    if (told->n_unknown)
-        msi_log_warning("-use-pointing: POINTING does not say where the dishes point in %lld field%s; the beam is at "
-                        "the phase centre there",
-                        (long long)told->n_unknown, msi_plural(told->n_unknown));
-    if (told->spread_rad > NOTED * a->width_rad)
+            (long long)summary->n_known, msi_plural(summary->n_known), summary->farthest_rad * amin, widths);
+    if (summary->n_unknown)
+        msi_log_warning("-use-pointing: POINTING has no directions for %lld field%s; the beam is at the phase centre "
+                        "there",
+                        (long long)summary->n_unknown, msi_plural(summary->n_unknown));
+    if (summary->spread_rad > NOTED * a->width_rad)
         msi_log_warning("primary beam: the dishes move by %.3g arcmin while they observe field %d, %.2g of the beam's "
                         "width; the beam is at their median",
-                        told->spread_rad * amin, told->spread_field, told->spread_rad / a->width_rad);
+                        summary->spread_rad * amin, summary->spread_field, summary->spread_rad / a->width_rad);
 }
 
 /* List the names of a set's antennas. Returned: *name  owned */
@@ -298,13 +299,13 @@ int msi_pb_array_make(msi_pb_array **out, const msi_pb_choice *choice, const msi
                       double high_hz, const char *frame)
 {
     msi_pb_array *a;
-    told_aims told;
+    pointing_summary summary;
     *out = NULL;
     if (strcmp(frame, "J2000") && strcmp(frame, "ICRS"))
         return msi_error_set(MSI_EINPUT, "primary beams need directions in J2000 or ICRS, not in %s", frame);
     MSI_TRY(msi_alloc(&a, 1, sizeof *a, "primary beams"));
     a->width_rad = MSI_PI;
-    int rc = list_pointings(a, reader, choice->by_table, &told);
+    int rc = list_pointings(a, reader, choice->by_table, &summary);
     for (int64_t i = 0; i < a->n_pointing; i++)
         if (a->pointing[i].set >= a->n_set) a->n_set = a->pointing[i].set + 1;
     if (!rc) rc = msi_alloc(&a->set, a->n_set ? a->n_set : 1, sizeof *a->set, "primary beams");
@@ -325,7 +326,7 @@ int msi_pb_array_make(msi_pb_array **out, const msi_pb_choice *choice, const msi
         for (int k = 0; !rc && k < a->set[i].n_class; k++)
             a->width_rad = fmin(a->width_rad, msi_pb_model_width(a->set[i].model, k, high_hz));
     }
-    if (!rc && !choice->is_quiet) tell_aims(a, choice->by_table, &told);
+    if (!rc && !choice->is_quiet) log_pointings(a, choice->by_table, &summary);
     if (rc)
         msi_pb_array_free(a);
     else
@@ -404,7 +405,7 @@ int msi_pb_array_views(const msi_pb_array *a, const double centre[2], msi_pb_vie
     return MSI_OK;
 }
 
-/* Turn a direction to east, north and up. */
+/* Convert a direction to components along east, north and up. */
 static void to_horizon(const msi_pb_horizon *h, const double *direction, double *out)
 {
     out[0] = dot(direction, h->east);
@@ -452,7 +453,7 @@ static void station_jones(const msi_pb_site *s, int class_id, double freq_hz, co
                          axes);
     const double *east = axes[0], *north = axes[1];
     for (int k = 0; k < 3; k++) {
-        /* theta grows from the zenith down, phi with the azimuth. */
+        /* theta is the zenith angle, phi increases with azimuth. */
         phi[k] = flat > 0 ? (n * when->east[k] - e * when->north[k]) / flat : when->east[k];
         const double level = flat > 0 ? (n * when->north[k] + e * when->east[k]) / flat : when->north[k];
         theta[k] = up * level - flat * when->zenith[k];
@@ -464,7 +465,7 @@ static void station_jones(const msi_pb_site *s, int class_id, double freq_hz, co
     }
 }
 
-/* Compute the Jones matrix of a station relative to what was taken out of the data. */
+/* Compute the Jones matrix of a station relative to the response for which the data are corrected. */
 static void relative_jones(const msi_pb_view *v, int class_id, double freq_hz, const msi_pb_moment *when,
                            const double *direction, msi_pb_jones out)
 {
@@ -474,14 +475,14 @@ static void relative_jones(const msi_pb_view *v, int class_id, double freq_hz, c
     station_jones(v->site, class_id, freq_hz, when, direction, MSI_PB_PART_ALL, b);
     const double complex d = c[0][0] * c[1][1] - c[0][1] * c[1][0];
     for (int k = 0; k < 2; k++) {
-        /* A station that sees nothing there has no response. */
+        /* If the response in that direction is 0, the data have no signal. */
         out[0][k] = cabs(d) > 1e-12 ? (c[1][1] * b[0][k] - c[0][1] * b[1][k]) / d : 0;
         out[1][k] = cabs(d) > 1e-12 ? (c[0][0] * b[1][k] - c[1][0] * b[0][k]) / d : 0;
     }
 }
 
-/* Compute the Jones matrix of a dish in the basis of north and east, with its feeds turned back to it, or in that of
- * its feeds. */
+/* Compute the Jones matrix of a dish. Its columns are north and east with feeds derotated by the parallactic angle, or
+ * the directions of the feeds (in_feeds). */
 static void dish_jones(const msi_pb_site *s, int class_id, double freq_hz, const msi_pb_moment *when, double x_east,
                        double y_north, int in_feeds, msi_pb_jones out)
 {
@@ -489,7 +490,8 @@ static void dish_jones(const msi_pb_site *s, int class_id, double freq_hz, const
     msi_c64 j[4];
     const double c = s->turns ? when->cos_up : 0, si = s->turns ? when->sin_up : 0;
     if (s->turns) {
-        /* x towards growing azimuth, y up: to the west and north on the meridian south of the zenith. */
+        /* x is towards increasing azimuth, y towards the zenith. South of the zenith on the meridian: west and
+         * north. */
         d.x_rad = -x_east * c + y_north * si;
         d.y_rad = y_north * c + x_east * si;
     }
@@ -501,7 +503,7 @@ static void dish_jones(const msi_pb_site *s, int class_id, double freq_hz, const
         memcpy(out, of, sizeof of);
         return;
     }
-    /* Components along x and y from those along north and east; turned back on the side of the feeds. */
+    /* The rotation from components along north and east to those along x and y; its inverse is applied to the feeds. */
     const double turn[2][2] = {{si, -c}, {c, si}};
     double complex half[2][2];
     for (int f = 0; f < 2; f++)

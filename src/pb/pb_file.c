@@ -22,9 +22,9 @@ enum { MOST_RULES = 4096, NAME = 256 };
 
 static const char DEFAULT[] = "cmd::default";
 
-/* ---- JSON: objects of texts, lists of texts, and objects ---- */
+/* ---- JSON: objects of strings, lists of strings, and objects ---- */
 
-/* A text that belongs to keys: block, section, key. */
+/* A string, and the keys of its block, section and member. */
 typedef struct entry {
     char *section, *key, *value;
 } entry;
@@ -58,7 +58,7 @@ static int expect(reading *r, char c, const char *why)
     return MSI_OK;
 }
 
-/* Read a text. Returned: *out  owned */
+/* Read a string. Returned: *out  owned */
 static int read_text(reading *r, char **out)
 {
     char text[4 * NAME];
@@ -86,7 +86,7 @@ static int copy_text(char **out, const char *text)
     return MSI_OK;
 }
 
-/* Read a text, and keep it under its keys. */
+/* Read a string, and store it with its keys. */
 static int keep_value(reading *r, const char *section, const char *key)
 {
     if (r->n == MOST_RULES) return fail(r, "there are too many entries");
@@ -113,7 +113,7 @@ static int read_object(reading *r, const char *section, int (*member)(reading *r
     return MSI_OK;
 }
 
-/* Read a text or a list of texts. */
+/* Read a string or a list of strings. */
 static int read_value(reading *r, const char *section, const char *key)
 {
     if (peek(r) != '[') return keep_value(r, section, key);
@@ -130,7 +130,7 @@ static int read_section(reading *r, const char *block, const char *key)
 {
     (void)block;
     if (strcmp(key, "patterns") != 0 && strcmp(key, "define-stationtypes") != 0)
-        return fail(r, "a block has another key");
+        return fail(r, "a block has an unknown key");
     return read_object(r, key, read_value);
 }
 
@@ -142,7 +142,8 @@ static int read_block(reading *r, const char *section, const char *key)
 
 /* ---- Types ---- */
 
-/* Find the type of an antenna by its name, NULL if there is none. Returns: 0, MSI_EINPUT (a wrong expression) */
+/* Find the type of an antenna by its name. Returned: *type  NULL: no type. Returns: 0, MSI_EINPUT (an invalid regular
+ * expression) */
 static int find_type(const reading *r, const char *name, const char **type)
 {
     const char *by_default = NULL, *by_expression = NULL;
@@ -184,7 +185,7 @@ static int put_type(char **out, const char *pattern, const char *type)
     return copy_text(out, text);
 }
 
-/* Collect the patterns of a type: its own, else those by default. */
+/* Collect the patterns of a type; if it has none, the default patterns. */
 static int find_patterns(const reading *r, msi_pb_station_type *t)
 {
     for (int by_default = 0; by_default < 2 && !t->n_pattern; by_default++)
@@ -210,7 +211,7 @@ static int sort_antennas(msi_pb_config *c, const reading *r, const msi_pb_set *s
                                  r->path, name, DEFAULT);
         while (k < c->n_type && strcmp(c->type[k].name, type) != 0) k++;
         if (k == MSI_PB_CLASSES)
-            return msi_error_set(MSI_EINPUT, "%s: antennas are of more than %d types, such as \"%s\"", r->path,
+            return msi_error_set(MSI_EINPUT, "%s: the antennas have more than %d types, such as \"%s\"", r->path,
                                  MSI_PB_CLASSES, type);
         class_of[a] = (uint8_t)k;
         if (k < c->n_type) continue;
@@ -267,7 +268,7 @@ void msi_pb_cubic(double t, double w[4])
 
 struct msi_pb_file {
     int is_power, is_circular;
-    msi_fits_beam beam[8]; /* power: the first one; else element, then real and imaginary part: [4][2] */
+    msi_fits_beam beam[8]; /* power: only the first; otherwise [4][2] real and imaginary part of each element */
     double limit_rad, width_rad_hz;
 };
 
@@ -294,7 +295,7 @@ enum { PATH_BYTES = 4096 };
 static const char *const correlations[2][4] = {{"xx", "xy", "yx", "yy"}, {"rr", "rl", "lr", "ll"}};
 static const char *const parts[2][2] = {{"re", "im"}, {"real", "imag"}};
 
-/* Append a word, in capitals if its name is. */
+/* Append a word, in capitals if `name` is in capitals. */
 static void append(char *path, size_t *n, const char *word, const char *name)
 {
     const int is_capital = name[0] >= 'A' && name[0] <= 'Z', is_title = is_capital && name[1] >= 'a' && name[1] <= 'z';
@@ -302,7 +303,7 @@ static void append(char *path, size_t *n, const char *word, const char *name)
         path[(*n)++] = (char)(is_capital && (!is_title || i == 0) ? word[i] - 'a' + 'A' : word[i]);
 }
 
-/* Replace the names of a pattern. Returns: 0, MSI_EINPUT (an unknown name) */
+/* Replace the $(NAME) of a pattern. Returns: 0, MSI_EINPUT (an unknown name) */
 static int expand(char path[PATH_BYTES], const char *pattern, const char *corr, int part)
 {
     size_t n = 0;
@@ -365,7 +366,7 @@ static int read_elements(msi_pb_file *f, const char *pattern, const msi_pb_set *
 
 /* ---- The response ---- */
 
-/* Interpolate a plane: cubic, 0 outside. */
+/* Interpolate a plane with cubic polynomials. Returns 0 outside */
 static double at_pixel(const msi_fits_beam *b, int64_t plane, double x, double y)
 {
     double wx[4], wy[4], sum = 0;
@@ -384,7 +385,7 @@ static double at_pixel(const msi_fits_beam *b, int64_t plane, double x, double y
     return sum;
 }
 
-/* Interpolate in frequency: linear, the end values outside. */
+/* Interpolate linearly in frequency; beyond the ends return the end values. */
 static double value_at(const msi_fits_beam *b, double freq_hz, const msi_pb_direction *d)
 {
     const double r = hypot(d->x_rad, d->y_rad), shrink = b->is_sin && r > 0 ? sin(fmin(r, MSI_PI / 2)) / r : 1;
@@ -463,7 +464,7 @@ msi_pb_mount msi_pb_file_mount(const msi_pb_file *f)
 
 /* ---- Checks ---- */
 
-/* Find the range and the width, and check the response at the pointing. */
+/* Find the limit and the width of the beam, and check that its power at the pointing is about 1. */
 static int measure(msi_pb_file *f, const char *word)
 {
     enum { STEPS = 512 };
@@ -488,7 +489,7 @@ static int measure(msi_pb_file *f, const char *word)
     return MSI_OK;
 }
 
-/* Check that the channels are within the planes, each of which covers the half of the distance to its neighbours. */
+/* Check that the planes cover the channels. Each plane covers half of the distance to its neighbours. */
 static int check_channels(const msi_pb_file *f, const char *word, const msi_pb_set *set)
 {
     const msi_fits_beam *b = &f->beam[0];
@@ -632,7 +633,7 @@ static int check_antennas(const msi_pb_cube *c, const char *path, const msi_pb_s
         return msi_error_set(MSI_EINPUT, "%s: its axis MATRIX has %lld planes; Jones matrices have %d", path,
                              (long long)c->screen.n_matrix, PARTS);
     if (set->is_circular)
-        return msi_error_set(MSI_EINPUT, "%s: its beams are of linear feeds, those of the set are circular", path);
+        return msi_error_set(MSI_EINPUT, "%s: its beams have linear feeds, but the set has circular feeds", path);
     if (n != 1 && n != set->n_antenna)
         return msi_error_set(MSI_EINPUT, "%s: has %lld antennas, the set %lld; give beams of this set", path,
                              (long long)n, (long long)set->n_antenna);
@@ -659,7 +660,7 @@ static int check_cube_channels(const msi_fits_screen *s, const char *path, const
                          path, 1e-6 * low, 1e-6 * high, 1e-6 * set->low_hz, 1e-6 * set->high_hz);
 }
 
-/* Check that the samples lie within a step of the times; one time stands for half an hour. */
+/* Check that the samples lie within a step of the times. A file with one time is valid for half an hour. */
 static int check_times(const msi_fits_screen *s, const char *path, const msi_pb_set *set)
 {
     const double around_s = s->n_time > 1 ? s->time_step_s : 900,

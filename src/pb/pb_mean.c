@@ -10,8 +10,8 @@
  * 3. The response at a pixel is interpolated from six nodes along each axis, by Lagrange's polynomial. The distance h
  *    of nodes is at most 1/16 of the half-power width. The error is at most 3.5 h^6 / 720 times the sixth derivative.
  *    For a Gaussian the derivative is 120 (4 ln 2)^3, and the error along both axes is 1.5e-6 of the peak. For a whole
- *    row, another way is faster: only the points midway between nodes are interpolated from six nodes, and pixels are
- *    interpolated by a cubic. The cubic's error is 0.56 (h / 2)^4 / 24 times the fourth derivative, or 2e-6 of the
+ *    row a faster method is used: only the points midway between nodes are interpolated from six nodes, and pixels from
+ *    four points, by a cubic. The cubic's error is 0.56 (h / 2)^4 / 24 times the fourth derivative, or 2e-6 of the
  *    peak.
  *
  * The response of an image of one parallel-hand correlation is the power of its feed. Rows of one response, and Taylor

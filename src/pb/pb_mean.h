@@ -11,12 +11,12 @@
 #include "src/pb/pb_array.h"
 #include "src/sky/stokes.h"
 
-/* The image that a mean beam belongs to. */
+/* The image for which a mean beam is computed. */
 typedef struct msi_pb_target {
     msi_image_geometry geometry;
     double ra_rad, dec_rad; /* centre of the tangent plane */
     double l, m;            /* direction of pixel (nx/2, ny/2) in it */
-    double reach_rad;       /* the beam is not known farther from a pointing; 0: no such limit */
+    double reach_rad;       /* the beam is not valid farther from a pointing; 0: no limit, apart from the model's */
     const msi_plane *planes;
     int n_plane;
     int n_freq;

@@ -21,7 +21,7 @@
 
 static const double ARCMIN = MSI_PI / 10800;
 
-/* A dish with a round hole in its middle. */
+/* A dish with a circular blockage in its middle. */
 typedef struct airy_dish {
     double diameter_m, blockage_m;
 } airy_dish;
@@ -35,7 +35,7 @@ struct msi_pb_model {
     char name[32];
     int n_class;
     uint8_t *class_of;             /* [n_antenna] */
-    const msi_pb_feed_band *feeds; /* MeerKAT */
+    const msi_pb_feed_band *feeds; /* table of MeerKAT */
     const msi_pb_series *series;
     msi_pb_series own; /* series of poly: */
     msi_pb_band own_band;
@@ -48,14 +48,14 @@ struct msi_pb_model {
     msi_pb_cube *cube;                 /* Jones matrices by time */
 };
 
-/* The functions of a group of models. */
+/* Functions that a family of models has in common. */
 struct family {
     msi_pb_mount mount;
     /* Models with one circular response set voltage and scale_rad, other formulas jones, width and limit. Models from
      * files set none of these. */
     double (*voltage)(const msi_pb_model *m, int class_id, double freq_hz, double angle_rad);
     double (*scale_rad)(const msi_pb_model *m, int class_id, double freq_hz); /* a rough half width */
-    double end_power; /* the limit is where the power falls to this, or rises again; below 0: there is no limit */
+    double end_power; /* power at the limit; the limit is nearer if the power has a minimum before. Below 0: no limit */
     void (*jones)(const msi_pb_model *m, double freq_hz, const msi_pb_direction *direction, msi_c64 jones[4]);
     double (*width)(const msi_pb_model *m, double freq_hz);
     double (*limit)(const msi_pb_model *m, double freq_hz);
@@ -80,12 +80,13 @@ static msi_pb_feed_row feeds_at(const msi_pb_feed_band *band, double mhz)
 }
 
 /*
- * The voltage of an aperture with cosine taper, cos(pi rho) / (1 - 4 rho^2), which is sqrt(1/2) at half the full width.
+ * Voltage of an aperture with cosine taper, cos(pi rho) / (1 - 4 rho^2). rho is scaled so that it is sqrt(1/2) at r =
+ * 1/2.
  * Given: r  angle in units of the full width at half power
  */
 static double cosine_taper(double r)
 {
-    /* With rho = 1/2 + e both parts have the factor e. */
+    /* With rho = 1/2 + e, numerator and denominator both have the factor e, which cancels. */
     const double e = 1.1889647809329453 * r - 0.5;
     return e == 0 ? MSI_PI / 4 : sin(MSI_PI * e) / (4 * e * (1 + e));
 }
@@ -108,7 +109,7 @@ static double meerkat_width(const msi_pb_model *m, double freq_hz)
     return ARCMIN * (row.fwhm[0] + row.fwhm[1] + row.fwhm[2] + row.fwhm[3]) / 4;
 }
 
-/* Return the nearest first null of the feeds, where rho is 3/2. */
+/* Return the angle of the first null, rho = 3/2, of the feed with the narrower beam. */
 static double meerkat_limit(const msi_pb_model *m, double freq_hz)
 {
     const msi_pb_feed_row row = feeds_at(m->feeds, 1e-6 * freq_hz);
@@ -152,7 +153,7 @@ static const msi_pb_row *row_below(const msi_pb_band *band, double mhz)
     return &band->row[low];
 }
 
-/* Find the two rows around a frequency, and the share of the second: 0 or 1 where the nearest row is used. */
+/* Find the two rows around a frequency. Returns the weight of the second, which is 0 or 1 if the nearest row is used */
 static double rows_at(const msi_pb_row *row[2], const msi_pb_series *s, double mhz)
 {
     const msi_pb_band *band = band_at(s, mhz);
@@ -231,7 +232,8 @@ static const family gauss_family = {
 
 static const double DIPOLE_SPACING_M = 1.10, DIPOLE_HEIGHT_M = 0.278, DELAY_STEP_S = 435e-12;
 
-/* The tile of short dipoles over an infinite ground screen, 1 towards the zenith. Row 0 is the northern row. */
+/* Jones matrix of a tile of short dipoles over an infinite ground screen, normalised to 1 at the zenith. Row 0 of the
+ * delays is the northern row. */
 static void tile_jones(const msi_pb_model *m, double freq_hz, const msi_pb_direction *direction, msi_c64 jones[4])
 {
     const double turns_m = freq_hz / MSI_SPEED_OF_LIGHT, phase_m = 2 * MSI_PI * turns_m;
@@ -253,7 +255,7 @@ static void tile_jones(const msi_pb_model *m, double freq_hz, const msi_pb_direc
     }
 }
 
-/* Return the width of a row of four dipoles. */
+/* Return the half-power width of a row of four dipoles. */
 static double tile_width(const msi_pb_model *m, double freq_hz)
 {
     (void)m;
@@ -304,7 +306,7 @@ static int read_config(msi_pb_model *m, const char *path, const msi_pb_set *set,
     for (int k = 0; k < c.n_type && !rc; k++) {
         rc = read_type(&m->file[k], &c.type[k], set, each);
         if (!rc && msi_pb_file_mount(m->file[k]) != msi_pb_file_mount(m->file[0]))
-            rc = msi_error_set(MSI_EINPUT, "%s: the beam of type \"%s\" has other axes than that of \"%s\"", path,
+            rc = msi_error_set(MSI_EINPUT, "%s: the beams of types \"%s\" and \"%s\" have different axes", path,
                                c.type[k].name, c.type[0].name);
         if (n < MSI_PB_NOTE - 1)
             n += snprintf(note + n, MSI_PB_NOTE - (size_t)n, "%s%.20s: %.90s", k ? "; " : "", c.type[k].name, each);
@@ -370,7 +372,7 @@ static int read_numbers(double *out, int most, const char *text)
     }
 }
 
-/* Refuse a width that no dish or station has, which is more likely a slip of a power of ten. */
+/* Refuse a width that no dish or station has; it is probably in the wrong unit. */
 static int check_width(const char *word, double amin_ghz)
 {
     static const double least = 1e-3, most = 1e6;
@@ -424,14 +426,14 @@ static double power_at(const msi_pb_model *m, int class_id, double freq_hz, doub
     return voltage * voltage;
 }
 
-/* Return the first angle where the power falls to `level`, or where it begins to rise, if that is nearer; else pi. */
+/* Return the first angle at which the power falls to `level` or has a minimum; pi if there is no such angle. */
 static double first_fall(const msi_pb_model *m, int class_id, double freq_hz, double level)
 {
     const double step = m->family->scale_rad(m, class_id, freq_hz) / 64;
     double low = 0, high = step, value = 1;
     for (int i = 1; i < 64 * 64 && low < MSI_PI; i++, low = high, high = step * i) {
         const double next = power_at(m, class_id, freq_hz, high);
-        if (next > value) { /* the minimum is between the last three */
+        if (next > value) { /* the minimum is between the last three angles */
             low -= step;
             for (int k = 0; k < 60; k++) {
                 const double p = low + (high - low) / 3, q = high - (high - low) / 3;
@@ -459,8 +461,9 @@ static double first_fall(const msi_pb_model *m, int class_id, double freq_hz, do
 
 /* ---- The feeds of the VLA ---- */
 
-/* Offset of the beam of feed R from the pointing, at 1 GHz. The offset of L is opposite. The table has its direction
- * in each band, as an angle from up towards increasing azimuth. Stokes I agrees with the series within 0.1 %. */
+/* Offset of the beam of feed R from the pointing, at 1 GHz. The beam of L has the opposite offset. The table has the
+ * direction of the offset in each band, as an angle from up towards increasing azimuth. Stokes I agrees with the series
+ * within 0.1 %. */
 static const double VLA_SQUINT_ARCMIN = 1.21;
 static const struct {
     double end_mhz, angle_deg;
@@ -485,7 +488,7 @@ static void squint_jones(const msi_pb_model *m, double freq_hz, const msi_pb_dir
     jones[2] = (msi_c64){0, -half};
 }
 
-/* Return where the beam without offsets falls to a power. */
+/* Return the angle at which the beam without offsets falls to a power. */
 static double squint_fall(const msi_pb_model *m, double freq_hz, double level)
 {
     msi_pb_model symmetric = *m;
@@ -545,7 +548,7 @@ static int is_near(double mhz, double low_mhz, double high_mhz)
     return mhz >= 0.95 * low_mhz && mhz <= 1.05 * high_mhz;
 }
 
-/* Refuse the channels. Given: bands  describes the frequencies of the model */
+/* Set the error for channels outside of a model. Given: bands  the frequencies of the model, as text */
 static int refuse_channels(const msi_pb_set *set, const char *model, const char *bands)
 {
     return msi_error_set(MSI_EINPUT,
@@ -554,7 +557,7 @@ static int refuse_channels(const msi_pb_set *set, const char *model, const char 
                          1e-6 * set->low_hz, 1e-6 * set->high_hz, model, bands);
 }
 
-/* Append the use of end values to a note. */
+/* Append to a note the frequencies for which end values are used. */
 static void note_outside(char note[MSI_PB_NOTE], const msi_pb_set *set, double low_mhz, double high_mhz)
 {
     const double first = 1e-6 * set->low_hz, last = 1e-6 * set->high_hz;
@@ -650,7 +653,7 @@ static int make_gmrt(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NO
 /* A kind of dish of a telescope. */
 typedef struct dish_kind {
     double diameter_m; /* DISH_DIAMETER within 0.5 m */
-    const char *start; /* start of the names of such antennas, where the diameter is unknown; NULL: any name */
+    const char *start; /* prefix of the names of such antennas, used if the diameter is unknown; NULL: any name */
     airy_dish dish;
 } dish_kind;
 
@@ -669,7 +672,7 @@ static int kind_of(const dish_kind kind[2], const msi_pb_set *set, int64_t anten
         name, set->telescope, diameter_m, kind[0].diameter_m, kind[1].diameter_m);
 }
 
-/* Divide the antennas into classes by their diameters. Only kinds that the set has become classes. */
+/* Divide the antennas into classes by their diameters. Kinds without an antenna get no class. */
 static int set_dishes(msi_pb_model *m, const char *telescope, const dish_kind kind[2], const msi_pb_set *set,
                       char note[MSI_PB_NOTE])
 {
@@ -699,14 +702,14 @@ static int set_dishes(msi_pb_model *m, const char *telescope, const dish_kind ki
 
 static int make_alma(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOTE])
 {
-    /* Effective diameters as in CASA. */
+    /* Effective diameters that CASA uses. */
     static const dish_kind kind[2] = {{7, "CM", {6.25, 0.75}}, {12, NULL, {10.7, 0.75}}};
     return set_dishes(m, "ALMA", kind, set, note);
 }
 
 static int make_ska_mid(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOTE])
 {
-    /* Offset dishes without blockage; 13.5 m: those of MeerKAT. */
+    /* Offset dishes without blockage. Dishes of 13.5 m are MeerKAT's. */
     static const dish_kind kind[2] = {{13.5, "M", {13.5, 0}}, {15, NULL, {15, 0}}};
     return set_dishes(m, "SKA-Mid", kind, set, note);
 }
@@ -813,7 +816,7 @@ static const char *const without_model[] = {"SKA-Low", "OVRO-LWA", "OVRO-MMA", "
 
 enum { WORDS_BYTES = 256 };
 
-/* List the words of models. */
+/* Write the values of -pb into a text. */
 static const char *list_words(char text[WORDS_BYTES])
 {
     int n = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Mosaics:
- *   1. Pointings become fields; the box of a field is the part of the image that its beam reaches.
- *   2. The beams of the fields are computed, and from them the response of a channel.
- *   3. An image is the sum of the fields' images, each multiplied by its beam, divided so that its noise is flat. With
- *      Taylor terms the sums have several moments.
- *   4. The PSF comes from the samples of all fields.
+ *   1. Group the pointings into fields. The box of a field is the part of the image within the limit of its beam.
+ *   2. Compute the beams of the fields, and from them the response of a channel.
+ *   3. Image each field, multiply it by its beam, add the fields, and divide the sum so that its noise is flat. With
+ *      Taylor terms there is a sum for each power of x.
+ *   4. Make the PSF from the samples of all fields.
  * Fields, terms and images share the arrays of a channel, so they are in one file.
  */
 #include "src/pb/pb_mosaic.h"
@@ -23,13 +23,13 @@
 
 /* ---- Fields ---- */
 
-/* Pointings are the same within this part of the width of the beam. */
+/* Pointings that differ by less than this part of the beam width are the same. */
 static const double SAME_POINTING = 1e-4;
 
-/* A beam without a limit is followed to this many of its widths. */
+/* Radius of a field in beam widths, if its beam has no limit. */
 static const double MOST_WIDTHS = 2;
 
-/* The least edge of a box, in pixels. */
+/* Smallest edge of a box, in pixels. */
 enum { LEAST_EDGE = 32 };
 
 /* Return 1 if two sets have the same kinds of dishes. */
@@ -68,7 +68,7 @@ static int find_box(msi_mosaic_field *f, const msi_mosaic *m, const msi_pb_view 
     return 1;
 }
 
-/* Return the angle to which a pointing sees the sky. */
+/* Return the radius of a field, in rad. */
 static double reach_of(const msi_pb_view *v, double low_hz)
 {
     double width = 0;
@@ -78,7 +78,8 @@ static double reach_of(const msi_pb_view *v, double low_hz)
     return fmin(msi_pb_view_limit(v, low_hz), MOST_WIDTHS * width);
 }
 
-/* Add a pointing to its field, or make a new one. Returned: *of  its number; -1: it does not see the image */
+/* Add a pointing to its field, or make a new field. Returned: *of  index of the field; -1: it is outside of the
+ * image */
 static int place_pointing(msi_mosaic *m, const msi_pb_pointing *p, double low_hz, int *of)
 {
     const msi_pb_site *site = &m->array->set[p->set];
@@ -158,7 +159,7 @@ static msi_image_geometry box_of(const msi_mosaic *m, int field)
     return (msi_image_geometry){f->nx, f->ny, m->geometry.cell_x_rad, m->geometry.cell_y_rad};
 }
 
-/* Make a beam of a field, and add its square to a sum [ny][nx]. */
+/* Compute the beam of a field, and add its square to a sum [ny][nx]. */
 static int add_field(const msi_mosaic *m, int field, double share, const msi_pb_target *t, msi_pb_mean *beam,
                      float *sum)
 {
@@ -241,12 +242,12 @@ void msi_mosaic_channel_free(msi_mosaic_channel *c)
 
 /* ---- Taylor terms ---- */
 
-/* A part of the Hessian without beams is added to that of a pixel, so that its inverse is bounded where only some
- * frequencies are seen. Sources are cleaned where all are; there it slows the cycles by this part. */
+/* This part of the Hessian without beams is added to the Hessian of a pixel, so that its inverse stays bounded where
+ * the beam covers only some frequencies. Elsewhere the components of a cycle become smaller by about this part. */
 static const double LEAST_PART = 1e-3;
 
-/* The beams of a field that lacks a part of the band are extrapolated there, which may make its part of the Hessian
- * negative. The added part makes up for a little of that; a pixel where less than this share of it remains is unseen. */
+/* If a field lacks a part of the band, its beam is extrapolated there, so its Hessian may be slightly negative. The
+ * added part corrects this. A pixel is unseen if a pivot is below this share of the pivot of the added part. */
 static const double LEAST_LEFT = 0.1;
 
 /* Return the coefficient of x^n of Lagrange's polynomial of a node. */
@@ -255,7 +256,7 @@ static double lagrange(const msi_clean_taylor *t, int node, int n)
     return t->psf[node * (2 * t->n_term - 1) + n] * t->share[node];
 }
 
-/* Make the moments of the nodes, sum g_k x_k^n. Given: g [n_node], a stride apart */
+/* Compute the moments of the nodes, sum over k of g_k x_k^n. Given: g [n_node], a stride apart */
 static void node_moments(const msi_clean_taylor *t, const double *g, double moment[MSI_TAYLOR_MAX_NODE])
 {
     for (int n = 0; n < 2 * t->n_term - 1; n++) {
@@ -294,8 +295,8 @@ typedef struct pixel_hessian {
     double inverse[MSI_TAYLOR_MAX_TERM][MSI_TAYLOR_MAX_TERM]; /* inverse of S plus LEAST_PART of H */
 } pixel_hessian;
 
-/* Invert the Hessian of a pixel by elimination. Given: all  that without beams. Returns: 0 if nothing is seen, or the
- * Hessian is not positive: each pivot of a positive one is above that of the part which is added. */
+/* Invert the Hessian of a pixel by elimination. Given: all  the Hessian without beams. Returns: 0 if the pixel is not
+ * seen, or its Hessian is not positive. If it is positive, each pivot is above the pivot of the added part. */
 static int invert_pixel(const msi_mosaic_terms *t, const plain_hessian *all, int64_t n_pixel, int64_t at,
                         pixel_hessian *h)
 {
@@ -322,8 +323,8 @@ static int invert_pixel(const msi_mosaic_terms *t, const plain_hessian *all, int
     return 1;
 }
 
-/* Return a covariance of the terms of true flux, that of a and b, over the variance of an image without beams: of
- * M^-1 S M^-1, M^-1 the inverse above. */
+/* Return a^T M^-1 S M^-1 b, with M^-1 = h->inverse: the covariance of two linear combinations of the terms of true
+ * flux, divided by the variance of an image without beams. */
 static double covariance_of(const pixel_hessian *h, int n, const double *a, const double *b)
 {
     double left[MSI_TAYLOR_MAX_TERM] = {0}, right[MSI_TAYLOR_MAX_TERM] = {0}, sum = 0;
@@ -337,8 +338,9 @@ static double covariance_of(const pixel_hessian *h, int n, const double *a, cons
     return sum;
 }
 
-/* Return the weight of a pixel in the search image; 0 if it is not known. A positive Hessian S bounds it: with a column 0
- * of H, b = M^-1 a and c = a_0 - LEAST_PART S_00 a b, which is row 0 of S b, (c)^2 <= (b S b) S_00. */
+/* Return the weight of a pixel in the search image; 0 if it is not known. Let a be column 0 of H, b = M^-1 a, and
+ * c = a_0 - LEAST_PART S_00 a.b, which is row 0 of S b. If S is positive, c^2 <= (b S b) S_00 by the Cauchy-Schwarz
+ * inequality; a pixel that violates it has weight 0. */
 static double weight_of(const pixel_hessian *h, int n, const plain_hessian *all)
 {
     const double *a = all->moment;
@@ -346,11 +348,11 @@ static double weight_of(const pixel_hessian *h, int n, const plain_hessian *all)
     double left = a[0];
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) left -= LEAST_PART * h->moment[0] * a[i] * h->inverse[i][j] * a[j];
-    /* Moments are of single precision. */
+    /* The factor 1.001 allows for the rounding of moments to single precision. */
     return covariance > 0 && covariance * h->moment[0] * 1.001 >= left * left ? 1 / covariance : 0;
 }
 
-/* Find the response: the search image, term 0 of H S^-1 R, has flat noise. */
+/* Compute the response that makes the noise of the search image, term 0 of H S^-1 R, flat. */
 static void find_response(msi_mosaic_channel *c)
 {
     const msi_mosaic_terms *t = c->terms;
@@ -431,14 +433,14 @@ void msi_mosaic_correct_terms(const msi_mosaic_channel *c, double limit, msi_ima
 
 /* ---- Images ---- */
 
-/* Return the number of planes of a gridder, of an image and of its model. */
+/* Return the number of Taylor terms; 1 without terms. */
 static int n_term(const msi_mosaic_channel *c)
 {
     return c->terms ? c->terms->taylor.n_term : 1;
 }
 
-/* Copy the part of terms that a field sees: in true flux at each node, times its beam, as the polynomial through the
- * nodes. Returned: *out  of the box, [n_plane][2 n_term - 1] */
+/* Copy the part of a model with terms in a field's box. At each node, multiply its true flux by the beam; then compute
+ * the polynomial through the nodes. Returned: *out  the box, [n_plane][2 n_term - 1] */
 static int cut_terms(const msi_mosaic_channel *c, int field, const msi_image *model, msi_image *out)
 {
     const msi_mosaic_field *f = &c->mosaic->field[field];
@@ -477,7 +479,8 @@ static int cut_terms(const msi_mosaic_channel *c, int field, const msi_image *mo
     return rc;
 }
 
-/* Copy the part of a model that a field sees: in true flux, times its beam. Returned: *out  of the box */
+/* Copy the part of a model in a field's box, converted to true flux and multiplied by the beam. Returned: *out  the
+ * box */
 static int cut_model(const msi_mosaic_channel *c, int field, const msi_image *model, msi_image *out)
 {
     const msi_mosaic_field *f = &c->mosaic->field[field];
@@ -500,10 +503,10 @@ static int cut_model(const msi_mosaic_channel *c, int field, const msi_image *mo
     return rc;
 }
 
-/* The most memory that gridders of fields keep between residuals, as a part of the limit. */
+/* Gridders of fields keep at most 1 / KEPT_PART of the memory limit between residuals. */
 enum { KEPT_PART = 8 };
 
-/* Free what a gridder keeps if the gridders keep too much together. */
+/* Reset a gridder if all gridders together keep too much memory. */
 static void keep_or_reset(msi_mosaic_channel *c, int field)
 {
     msi_gridder_report r;
@@ -518,7 +521,7 @@ static void keep_or_reset(msi_mosaic_channel *c, int field)
     *all += c->kept_bytes[field];
 }
 
-/* Make the residual of a field. Returned: *out  of the box */
+/* Make the residual of a field. Returned: *out  the box */
 static int image_field(msi_mosaic_channel *c, int field, const msi_image *model, msi_image *out)
 {
     const int n_plane = c->n_plane * (2 * n_term(c) - 1);
@@ -541,8 +544,8 @@ static int image_field(msi_mosaic_channel *c, int field, const msi_image *model,
     return rc;
 }
 
-/* Make the terms that the images of a field at all nodes add to the sum. Given: image  [n_plane][2 n_term - 1].
- * Returned: *image  [n_plane][n_term] */
+/* Multiply the images of a field at the nodes by its beams, and sum them with powers of x. Given: image
+ * [n_plane][2 n_term - 1]. Returned: *image  [n_plane][n_term] */
 static int weigh_terms(const msi_mosaic_channel *c, int field, msi_image *image)
 {
     const msi_clean_taylor *t = &c->terms->taylor;
@@ -590,7 +593,7 @@ static void flatten(const msi_mosaic_channel *c, msi_image *image)
     }
 }
 
-/* Make the terms of an image of the sums R_t. */
+/* Convert the sums R_t to the terms of an image. */
 static void flatten_terms(const msi_mosaic_channel *c, msi_image *image)
 {
     const msi_clean_taylor *t = &c->terms->taylor;
@@ -638,7 +641,7 @@ static int box_has(const msi_mosaic_channel *c, int field, int64_t pixel)
     return pixel < 0 || (x >= 0 && x < f->nx && y >= 0 && y < f->ny);
 }
 
-/* Fields that are imaged: several at a time, added in their order. */
+/* Fields that are imaged in parallel and added in their order. */
 typedef struct field_turns {
     msi_mosaic_channel *c;
     const msi_image *model;
@@ -659,7 +662,7 @@ static int field_turn(void *of, int64_t i)
     return t->c->terms ? weigh_terms(t->c, t->field[i], made) : msi_pb_mean_weigh(&t->c->beam[t->field[i]], made);
 }
 
-/* Add the image of a field to the sum, each plane with the part of its samples that are the field's. */
+/* Add the image of a field to the sum. A plane is weighted by the field's share of the weights of this plane. */
 static int add_field_image(void *of, int64_t i)
 {
     const field_turns *t = of;
@@ -682,8 +685,8 @@ static int add_field_image(void *of, int64_t i)
     return msi_interrupt_check();
 }
 
-/* Add the images of fields, less those of a model, times a factor to the sum. Given: pixel  those whose box contains
- * it; -1: all; factor  1 with terms */
+/* Add the images of fields, less a model, times a factor, to a sum. Given: pixel  add only fields whose box contains
+ * it; -1: all; factor  must be 1 with terms */
 static int add_fields(msi_mosaic_channel *c, const msi_image *model, int64_t pixel, double factor, msi_image *out)
 {
     const int n_field = c->mosaic->n, n_plane = c->n_plane, terms = n_term(c);
@@ -763,7 +766,7 @@ static int copy_samples(msi_gridder *from, msi_gridder *to)
     return rc;
 }
 
-/* The overlap of beams on nodes: (EDGE - 1) steps to both sides of the source along an axis. */
+/* The overlap of beams at nodes, up to EDGE - 1 steps on both sides of the source along each axis. */
 enum { EDGE = 40, SIDE = 2 * EDGE - 1 };
 
 typedef struct overlap {
@@ -792,7 +795,7 @@ static void add_overlap(overlap *o, const msi_mosaic *m, const msi_mosaic_field 
         }
 }
 
-/* Return the overlap at a distance, linear between nodes; 0 beyond them. */
+/* Interpolate the overlap linearly at a distance from the source; 0 beyond the nodes. */
 static double overlap_at(const overlap *o, double l, double m)
 {
     const double x = l / o->step_rad + EDGE - 1, y = m / o->step_rad + EDGE - 1;
@@ -839,7 +842,7 @@ static int apply_overlap(const msi_mosaic_channel *c, msi_planes *psf)
 #pragma omp parallel for schedule(static)
         for (int64_t y = 0; y < g->ny; y++)
             for (int64_t x = 0; x < g->nx; x++) {
-                /* Both axes are along the pixels' axes, like the nodes. */
+                /* l has the direction of x here, as the nodes do. */
                 const double l = ((double)x - (double)g->nx / 2) * g->cell_x_rad,
                              mm = ((double)y - (double)g->ny / 2) * g->cell_y_rad;
                 const int64_t at = y * g->nx + x;
@@ -869,7 +872,8 @@ int msi_mosaic_psf(const msi_mosaic_channel *c, const msi_gridder_spec *spec, ms
     return rc ? rc : apply_overlap(c, psf);
 }
 
-/* Move a pixel of plane 0 to the middle; pixels that are not finite, or come from outside, are 0. */
+/* Shift plane 0 so that pixel (x0, y0) is in the middle. Pixels from outside, and pixels that are not finite, become
+ * 0. */
 static void move_to_middle(const msi_image *from, int64_t x0, int64_t y0, msi_image *to)
 {
     const msi_image_geometry *g = &from->geometry;

@@ -71,7 +71,7 @@ static int list_frequencies(const msi_vis_store *s, double **out, int64_t *n)
     return MSI_OK;
 }
 
-/* Make the terms of a band for all pointings. Given: freq_hz [n] */
+/* Compute the terms of a band for all pointings. Given: freq_hz [n] */
 static int make_terms(msi_pb_channel *c, int band, const double *freq_hz, int64_t n)
 {
     const msi_pb_work *w = c->work;
@@ -93,7 +93,7 @@ static int make_terms(msi_pb_channel *c, int band, const double *freq_hz, int64_
     return MSI_OK;
 }
 
-/* Divide the channel into bands and make their terms, once. */
+/* Divide the channel into bands and compute their terms, in the first call only. */
 static int open_bands(msi_pb_channel *c)
 {
     double *freq_hz;
@@ -133,11 +133,11 @@ void msi_pb_channel_free(msi_pb_channel *c)
 
 /* ---- The samples of a band and a pointing ---- */
 
-/* Some samples of a segment. */
+/* The samples of a segment that belong to one band and pointing. */
 typedef struct part {
-    msi_pb_rows rows; /* arrays below */
-    int32_t first;    /* channel of the segment */
-    int64_t *row;     /* [n_row] of the segment; arrays have space for a whole segment */
+    msi_pb_rows rows; /* refers to the arrays below */
+    int32_t first;    /* first channel, counted in the segment */
+    int64_t *row;     /* [n_row] rows of the segment; the arrays have the size of a whole segment */
     double *uvw_m, *time_s;
     uint8_t *pair;
 } part;
@@ -200,7 +200,7 @@ static void subtract(const msi_vis_store *s, const msi_vis_segment *g, const par
             }
 }
 
-/* Subtract the model as some terms see it. Given: product  of these terms; vis  buffer of both, for a segment */
+/* Subtract the visibilities of the model for some terms. Given: product  models multiplied by these terms */
 static int subtract_terms(msi_pb_channel *c, int band, int64_t view, int first, int n_term, const msi_image *product,
                           void **left, part *p)
 {
@@ -294,7 +294,7 @@ static int copy_samples(const msi_vis_store *s, void ***out, char **memory)
     return MSI_OK;
 }
 
-/* Swap the visibilities of all segments with others, and have the gridder sort them again. */
+/* Swap the visibilities of all segments with others, and reset the gridder, so that it sorts them again. */
 static void swap_samples(msi_gridder *g, void **other)
 {
     msi_vis_store *s = msi_gridder_store(g);
@@ -313,7 +313,7 @@ int msi_pb_channel_residual(msi_pb_channel *c, const msi_planes *model, msi_plan
     void **left = NULL;
     char *memory = NULL;
     MSI_TRY(open_bands(c));
-    /* Its grids and sorted samples would stand next to those of the predictions. */
+    /* Free the gridder's grids and sorted samples, because predictions allocate their own. */
     msi_gridder_reset(c->gridder);
     MSI_TRY(msi_image_alloc(&image, &c->work->spec.geometry, shape->n, shape->precision));
     int rc = msi_planes_fetch(model, 0, shape->n, image.pixel);

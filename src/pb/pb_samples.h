@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Residuals for cleaning through the primary beam. A model in true flux is multiplied by the beam of each baseline,
- * with the terms of pb_terms.h, and its visibilities are subtracted from the samples of a gridder. Samples have tags
- * with their time, pointing and kinds of dishes.
+ * Residuals for cleaning with a primary beam that differs between samples. A model in true flux is multiplied by the
+ * beam of each baseline, as a sum of terms (pb_terms.h). Its visibilities are subtracted from the samples of a gridder.
+ * The tag of a sample has its time, pointing and kinds of dishes.
  */
 #ifndef MSI_PB_SAMPLES_H
 #define MSI_PB_SAMPLES_H
@@ -21,7 +21,7 @@ typedef struct msi_pb_work {
     msi_gridder_spec spec;   /* specification of the image's gridders */
 } msi_pb_work;
 
-enum { MSI_PB_PLANES_AT_ONCE = 8 }; /* products of models and terms that are predicted together, if a term has fewer */
+enum { MSI_PB_PLANES_AT_ONCE = 8 }; /* number of planes that are predicted together; more if one term needs more */
 
 /* msi_pb_work_make - prepare the views of all pointings, relative to the centre of the image. Returns: 0, MSI_ENOMEM,
  * MSI_EINPUT (too many pointings) */
@@ -36,7 +36,7 @@ typedef struct msi_pb_channel {
     const msi_pb_work *work;
     msi_gridder *gridder;    /* gridder of tagged samples, made with spec.residual; borrowed */
     double accuracy;         /* 0: that of work->spec */
-    const msi_pb_mean *mean; /* the response of its images, which turns apparent into true flux; borrowed */
+    const msi_pb_mean *mean; /* the response of its images: apparent flux over true flux; borrowed */
     double limit;            /* least mean response; the model is 0 where the response is lower */
     int n_band;
     double *edge_hz;     /* [n_band + 1] owned; NULL: not known yet */
@@ -44,8 +44,8 @@ typedef struct msi_pb_channel {
 } msi_pb_channel;
 
 /*
- * msi_pb_channel_residual - as msi_gridder_residual, for a model in apparent flux: that of the channel's images.
- * Given:    model  n_plane planes
+ * msi_pb_channel_residual - compute the residual of a model, as msi_gridder_residual does, but with the beam of each
+ * sample. Given:    model  n_plane planes, in apparent flux
  * Returns:  as msi_gridder_residual, msi_pb_terms_make
  */
 int msi_pb_channel_residual(msi_pb_channel *c, const msi_planes *model, msi_planes *residual);

@@ -14,16 +14,16 @@
 
 enum { MOST_FIELDS = 2 }; /* fields of a station: its two ears */
 
-/* Positions whose signals are added, by component, so that the loop over them is fast. */
+/* Positions whose signals are added, as separate arrays of components, so that the loop over them is vectorised. */
 typedef struct positions {
     int64_t n;
-    double *at_m[3], *on[2]; /* [n] east, north, up; X, Y */
-    double all[2];           /* sums of on */
+    double *at_m[3], *on[2]; /* [n] east, north, up; 1 if the dipole X, Y is on, otherwise 0 */
+    double all[2];           /* sums of `on` */
 } positions;
 
 /* A field of a station. */
 typedef struct field {
-    positions elements, tile;       /* tile: the dipoles of one, if it has tiles */
+    positions elements, tile;       /* tile: dipoles of a tile, for HBA */
     double offset_m[3], axes[3][3]; /* offset of the centre from the antenna */
 } field;
 
@@ -48,9 +48,9 @@ static double dot(const double *a, const double *b)
 }
 
 /*
- * Add the signals of positions whose delays point to `aim`, for a wave from `from`: the mean of
- * exp(2 pi i f / c (from - aim) . position) over those that are on.
- * Returned: out [2] of X and Y
+ * Compute the array factor of positions with delays for the direction `aim`, for a wave from the direction `from`: the
+ * mean of exp(2 pi i f / c (from - aim) . position) over the dipoles that are on.
+ * Returned: out [2]  for X and Y
  */
 static void array_factor(const positions *p, double freq_hz, const double *from, const double *aim,
                          double complex out[2])
@@ -61,7 +61,7 @@ static void array_factor(const positions *p, double freq_hz, const double *from,
 #pragma omp simd reduction(+ : re_x, im_x, re_y, im_y)
     for (int64_t k = 0; k < p->n; k++) {
         const double turns = e * p->at_m[0][k] + n * p->at_m[1][k] + u * p->at_m[2][k];
-        /* Half the angle is within pi / 2, where the series of sine and cosine are exact to 1e-10. */
+        /* Half of the angle is within pi / 2, where the series of sine and cosine have errors below 1e-10. */
         const double a = MSI_PI * (turns - nearbyint(turns)), b = a * a;
         const double s =
             a * (1 + b * (-1.0 / 6 +
@@ -85,9 +85,9 @@ static void array_factor(const positions *p, double freq_hz, const double *from,
 /* ---- The dipole ---- */
 
 /*
- * Hamaker's model. Directions are relative to a field: theta from its normal, phi from its p towards q. The dipoles of
- * all fields are turned by -5/4 pi.
- * Given:    theta, phi  unit vectors of the horizon, in whose basis the result is
+ * Evaluate Hamaker's model of a dipole. Its angles are relative to a field: theta from the normal of the field, phi
+ * from its axis p towards q. The dipoles of all fields are rotated by -5/4 pi.
+ * Given:    theta, phi  unit vectors of the basis of the result
  * Returned: out [feed][component]
  */
 static void dipole(const msi_hamaker *h, const field *f, double freq_hz, const double *from, const double *theta,
@@ -155,7 +155,7 @@ void msi_pb_stations_jones(const msi_pb_stations *s, int antenna, double freq_hz
 
 /* ---- Making ---- */
 
-/* Turn an ITRF vector to east, north and up. */
+/* Convert an ITRF vector to components along east, north and up. */
 static void to_site(const double axes[3][3], const double *itrf, double *out)
 {
     for (int k = 0; k < 3; k++) out[k] = dot(axes[k], itrf);

@@ -80,9 +80,9 @@ const msi_pb_feed_band msi_pb_meerkat[MSI_PB_MEERKAT_BANDS] = {
     {"UHF", 544, 1088, ROWS(meerkat_uhf)}, {"L", 856, 1712, ROWS(meerkat_l)}, {"S", 1750, 3500, ROWS(meerkat_s)}};
 
 /*
- * VLA after its upgrade: R. Perley, EVLA memo 195; the radius is CASA's. The row that CASA's copy of the table names
- * 10052 a second time is 11052 MHz. Where two bands of receivers meet or leave a gap, the limit is halfway
- * between their rows; the gap between P and L is wider.
+ * VLA after its upgrade: R. Perley, EVLA memo 195; the radius is from CASA. CASA's copy of the table has two rows of
+ * 10052 MHz; the second is 11052 MHz here. The limit of two adjacent bands is halfway between their rows, except for
+ * the wide gap between P and L.
  */
 static const msi_pb_row vla_p[] = {
     {232, {-1.137, 5.19, -1.04, 0.71}}, {246, {-1.13, 5.04, -1.02, 0.77}},  {281, {-1.106, 5.11, -1.1, 0.91}},

@@ -5,7 +5,7 @@
 
 #include "core/types.h"
 
-enum { MSI_PB_TERMS = 5 }; /* coefficients of a row, of x^2, x^4 .. */
+enum { MSI_PB_TERMS = 5 }; /* number of coefficients of a row: those of x^2, x^4 .. */
 
 /* Coefficients at a frequency. */
 typedef struct msi_pb_row {
@@ -22,8 +22,8 @@ typedef struct msi_pb_band {
 
 /* The power of one kind of dish, S = 1 + a x^2 + b x^4 ..., or its inverse. */
 typedef struct msi_pb_series {
-    double scale[MSI_PB_TERMS]; /* a coefficient is this times that of the row */
-    int is_inverse;             /* the power is 1 / S, interpolated between rows; else S of the nearest row */
+    double scale[MSI_PB_TERMS]; /* factors of the coefficients of all rows */
+    int is_inverse;             /* 1: the power is 1 / S, interpolated between rows; 0: it is S of the nearest row */
     double limit_x;             /* the published radius; 0: none */
     int n_band;
     const msi_pb_band *band; /* [n_band] ascending */

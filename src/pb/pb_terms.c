@@ -2,14 +2,16 @@
 /*
  * How the terms are found:
  *
- * 1. Times and frequencies are laid so densely that the response is linear between them (lay_times, lay_frequencies).
- * 2. The response at some of them, at scattered directions of the image, makes vectors. A vector is chosen that is
- *    farthest from the span of those chosen before, until all are near it (choose): the greedy reduced basis. The
- *    chosen ones, made orthonormal, are the beams at the scattered directions, and the same combination of responses
- *    gives them at the nodes of the coarse grid.
- * 3. The factors at each time and frequency are scalar products (find_factors).
- * 4. The sum is compared with the response at other directions, times and frequencies (measure). A place with too
- *    large an error joins the vectors, and 2 to 4 are repeated.
+ * 1. Choose times and frequencies so closely spaced that the response is linear between them (lay_times,
+ *    lay_frequencies).
+ * 2. Compute the response at some of them, in scattered directions of the image. Each response is a vector with an
+ *    element for each direction. Add the vector that is farthest from the span of the basis to the basis, until all
+ *    vectors are near the span (choose). This is the greedy reduced-basis method. The orthonormal basis vectors are the
+ *    beams at the scattered directions. The same linear combinations of responses are the beams at the nodes of the
+ *    coarse grid.
+ * 3. The factors at each time and frequency are scalar products with the basis (find_factors).
+ * 4. Compare the sum with the response at other directions, times and frequencies (measure). If the largest error is
+ *    above the accuracy, add the response at this place to the vectors, and repeat steps 2 to 4.
  */
 #include "src/pb/pb_terms.h"
 
@@ -23,15 +25,15 @@
 #include "src/pb/pb_mean.h"
 
 enum {
-    DIRECTIONS = 320,  /* at which vectors are taken */
-    OTHER = 160,       /* other directions, at which errors are measured */
-    FEW = 48,          /* directions at which times and frequencies are laid */
+    DIRECTIONS = 320,  /* directions for the vectors */
+    OTHER = 160,       /* other directions, for measuring errors */
+    FEW = 48,          /* directions for choosing times and frequencies */
     MOST_TIMES = 4097, /* 10 s steps in half a day */
-    CANDIDATES = 24,   /* times, and frequencies, of the first vectors */
+    CANDIDATES = 24,   /* number of times, and of frequencies, of the first vectors */
     MOST_VECTORS = 2048,
     ROUNDS = 8,
     LEAST_NODES = 16,     /* per half-power width */
-    NODES_PER_WIDTH = 64, /* as the mean beam: 2e-7; the error falls with the fourth power */
+    NODES_PER_WIDTH = 64, /* error 2e-7; it falls with the fourth power of this */
     MOST_NODES = 4096
 };
 
@@ -39,7 +41,7 @@ enum {
 typedef struct place {
     double time_s, freq_hz;
     int p, q;         /* kinds of dishes */
-    int is_imaginary; /* for a vector: of the imaginary part of the response */
+    int is_imaginary; /* 1: the vector is the imaginary part of the response */
 } place;
 
 /* State while terms are made. */
@@ -47,12 +49,12 @@ typedef struct maker {
     const msi_pb_domain *d;
     msi_pb_terms *t;
     int is_hand, n_class, n_element;
-    int n_lmn; /* directions; the last OTHER of them only for measuring */
+    int n_lmn; /* number of directions; the last OTHER of them are only for measuring */
     double lmn[DIRECTIONS + OTHER][3];
-    int n_fit; /* directions of the vectors, times elements: numbers of a vector */
+    int n_fit; /* length of a vector: number of directions times number of elements */
     int n_vector;
     place *at;      /* [n_vector] */
-    double *vector; /* [n_vector][n_fit] less its projections */
+    double *vector; /* [n_vector][n_fit] less its projections on the basis */
     int n_basis;
     double *basis;                                          /* [MSI_PB_MOST_TERMS][n_fit] orthonormal */
     place origin[MSI_PB_MOST_TERMS];                        /* response of which each term is made */
@@ -88,7 +90,7 @@ static void respond(const maker *k, const msi_pb_moment *when, const place *at, 
 
 /* ---- Directions ---- */
 
-/* The radical inverse of a number: Halton's scattered points. */
+/* Return the radical inverse of a number, which gives the points of the Halton sequence. */
 static double scatter(int64_t i, int base)
 {
     double value = 0;
@@ -110,14 +112,14 @@ static void to_lmn(const msi_image_geometry *g, double x, double y, double lmn[3
     lmn[2] = r2 < 1 ? sqrt(1 - r2) : 0;
 }
 
-/* Return the part of the image within the limit, or a little more. */
+/* Return a box that contains the part of the image within the limit of the beam. */
 static box seen_part(const msi_pb_domain *d, double limit)
 {
     const msi_image_geometry *g = &d->geometry;
     box b = {0, (double)(g->nx - 1), 0, (double)(g->ny - 1)};
     const double *at = d->view->rotation[2]; /* l, m, n of the pointing */
     if (!(limit < 0.3) || !(at[2] > 0.5)) return b;
-    /* A circle of this angle is an ellipse no wider than its diameter. */
+    /* The projection of a circle of this angle is an ellipse, whose half axes are at most r. */
     const double r = sin(limit), x = (double)g->nx / 2 - at[0] / g->cell_x_rad,
                  y = (double)g->ny / 2 + at[1] / g->cell_y_rad;
     b.x0 = fmax(b.x0, floor(x - r / g->cell_x_rad) - 1);
@@ -148,8 +150,8 @@ static void scatter_directions(maker *k, const box *b)
 
 /* ---- Times and frequencies ---- */
 
-/* Return the largest deviation of the response at `middle` from the mean of two others, weighted by `t` of the second,
- * over some directions. */
+/* Return the largest deviation, over FEW directions, of the response at `middle` from linear interpolation between `a`
+ * and `b`. Given: t  weight of b */
 static double bend(const maker *k, const place *a, const place *b, const place *middle, double t)
 {
     const msi_pb_moment at_a = msi_pb_view_at(k->d->view, a->time_s), at_b = msi_pb_view_at(k->d->view, b->time_s),
@@ -165,7 +167,7 @@ static double bend(const maker *k, const place *a, const place *b, const place *
     return worst;
 }
 
-/* Halve an interval of time until the response is linear in it, and append the times after its start. */
+/* Halve an interval of time recursively until the response is linear in it, and append the times after its start. */
 static int halve_time(maker *k, double low_s, double high_s)
 {
     static const double SHORTEST_S = 0.25;
@@ -208,7 +210,7 @@ static void halve_channels(maker *k, int64_t low, int64_t high)
     k->t->freq_hz[k->t->n_freq++] = d->freq_hz[high];
 }
 
-/* Lay the frequencies: all channels, or few of them if there are many times as well. */
+/* Choose the frequencies: all channels, or fewer if there are also many times. */
 static int lay_frequencies(maker *k)
 {
     enum { MANY = 1 << 14 };
@@ -225,7 +227,8 @@ static int lay_frequencies(maker *k)
 
 /* ---- The basis ---- */
 
-/* Compute the response at the directions of the vectors. Returned: out [n_fit] real and, if it is not NULL, imaginary */
+/* Compute the response in the directions of the vectors. Returned: real [n_fit]; imaginary [n_fit], unless it is
+ * NULL */
 static void fill_vector(const maker *k, const place *at, double *real, double *imaginary)
 {
     const msi_pb_moment when = msi_pb_view_at(k->d->view, at->time_s);
@@ -253,7 +256,7 @@ static double peak_of(const double *a, int n)
     return peak;
 }
 
-/* Subtract the projections on the basis from a vector, from element `first` of the basis on. */
+/* Subtract from a vector its projections on basis vectors `first` and later. */
 static void project_out(const maker *k, double *vector, int first)
 {
     for (int j = first; j < k->n_basis; j++) {
@@ -305,7 +308,7 @@ static int make_vectors(maker *k)
     return MSI_OK;
 }
 
-/* Make a vector the next beam, and take it out of all vectors. */
+/* Normalise a vector, append it to the basis, and subtract its projection from all vectors. */
 static void orthogonalise(maker *k, int chosen)
 {
     const int n = k->n_basis;
@@ -314,7 +317,7 @@ static void orthogonalise(maker *k, int chosen)
     double along[MSI_PB_MOST_TERMS] = {0}, other_part[(DIRECTIONS + OTHER) * 16];
     k->origin[n] = *at;
     fill_vector(k, at, at->is_imaginary ? other_part : b, at->is_imaginary ? b : NULL);
-    /* Twice: the second time removes what rounding left. */
+    /* The second pass removes projections that remain after rounding. */
     for (int again = 0; again < 2; again++)
         for (int j = 0; j < n; j++) {
             const double *other = k->basis + (int64_t)j * k->n_fit, f = product(b, other, k->n_fit);
@@ -332,7 +335,7 @@ static void orthogonalise(maker *k, int chosen)
     for (int v = 0; v < k->n_vector; v++) project_out(k, k->vector + (int64_t)v * k->n_fit, n);
 }
 
-/* Take vectors until all are near the span of those taken. */
+/* Extend the basis until all vectors are near its span. */
 static int choose(maker *k)
 {
     for (;;) {
@@ -390,7 +393,8 @@ static int find_factors(maker *k)
     return failed ? msi_error_set(MSI_ENOMEM, "not enough memory for the factors of the primary beam") : MSI_OK;
 }
 
-/* Find the place of a value among ascending ones. Returned: *t  share of the next one */
+/* Find the interval of an ascending list that contains a value. Returned: *t  weight of the end of the interval.
+ * Returns the index of its start */
 static int interval_of(const double *list, int n, double value, double *t)
 {
     int low = 0, high = n - 1;
@@ -430,7 +434,7 @@ static void factors_at(const msi_pb_terms *t, double time_s, int class_p, int cl
 
 /* ---- Nodes ---- */
 
-/* Compute all beams in a direction: combinations of the responses that were taken. Given: when  the times of those.
+/* Compute all beams in a direction, as linear combinations of responses. Given: when  times of these responses.
  * Returned: out [n][n_element] */
 static void beams_at(const maker *k, const msi_pb_moment *when, const double *lmn, double *out)
 {
@@ -497,8 +501,8 @@ static void node_row(const msi_pb_terms *t, double y, double *row)
 
 /* ---- Errors ---- */
 
-/* Measure the error of the sum at the other directions and between the times and frequencies; add the place with the
- * largest one to the vectors. */
+/* Measure the error of the sum at the other directions, between the times and frequencies. If it exceeds the accuracy,
+ * add the response at the place with the largest error to the vectors. */
 static int measure(maker *k)
 {
     enum { TRIED = 96 };
@@ -591,7 +595,7 @@ void msi_pb_terms_free(msi_pb_terms *t)
 
 /* ---- Use ---- */
 
-/* Multiply a pixel. Given: row  of node_row; x  in the seen part */
+/* Multiply the planes of a pixel by the beams. Given: row  from node_row; x  position in the seen part */
 static void apply_at(const msi_pb_terms *t, const double *row, double x, const double *in, int first, int n_term,
                      msi_image *product, int to, int64_t pixel)
 {

@@ -7,14 +7,14 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Return the frequency midway between two neighbours' facing edges; where their bands overlap or hold each other, it is
- * kept between their centres. */
+/* Return the frequency midway between the facing edges of two neighbours. If their bands overlap, it is limited to the
+ * range between their centres. */
 static double boundary(const msi_model_channel *a, const msi_model_channel *b)
 {
     return fmin(fmax(0.5 * (a->high_hz + b->low_hz), a->freq_hz), b->freq_hz);
 }
 
-/* Lay the bands' edges and their first images. */
+/* Set the edges of the bands, and the first image of each. */
 static void divide(msi_model_bands *b, const msi_model_images *m, msi_model_interpolation interpolation)
 {
     const int64_t n = b->channels.n;
@@ -31,12 +31,11 @@ static void divide(msi_model_bands *b, const msi_model_images *m, msi_model_inte
     }
 }
 
-/* A band between two images takes the second only where one of its frequencies lies
- * above the first image's. */
+/* A band between two images needs the second image only if one of its frequencies is above that of the first image. */
 void msi_model_bands_count(msi_model_bands *b, const msi_ms_reader *reader)
 {
     for (int64_t i = 0; i < b->channels.n; i++) {
-        /* Taylor terms are needed everywhere. */
+        /* All Taylor terms are needed at all frequencies. */
         if (!(b->band[i].reference_hz > 0)) b->band[i].n_image = 1;
         b->band[i].n_sample = 0;
     }
@@ -97,7 +96,7 @@ void msi_model_bands_free(msi_model_bands *b)
     b->band = NULL;
 }
 
-/* Sum over Taylor terms: vis = (.. v_2) x + v_1) x + v_0. */
+/* Sum Taylor terms by Horner's scheme: vis = (.. v_2) x + v_1) x + v_0. */
 static void add_terms(const msi_model_band *band, int64_t n_line, int32_t n_chan, const double *freq_hz, msi_c64 *vis)
 {
 #pragma omp parallel for schedule(static)

@@ -36,7 +36,7 @@ typedef struct job {
     const msi_model_interval *rows;
 } job;
 
-/* Time for a process to end by itself. It may have to remove a column. */
+/* Time within which a process must end after a signal. It may have to remove a column. */
 static const int64_t END_MS = 3600000;
 
 static const char HINT[] = "use -no-update-model-required to run without writing a model";
@@ -55,8 +55,8 @@ static int check_marks(const msi_ms_writer *writer, const msi_predict_request *q
     return MSI_OK;
 }
 
-/* Start a writer before hours of cleaning to get the errors that it would give afterwards. A set that another process
- * is writing is not an error: that process may have ended by then. */
+/* Start a writer now to detect errors before hours of cleaning. A set that another process is writing is not an error,
+ * because that process may end in the meantime. */
 static int check_columns(const msi_model_update_spec *spec)
 {
     const msi_predict_request *q = &spec->predict;
@@ -86,7 +86,7 @@ static int check_writable(const msi_model_update_spec *spec)
     return check_columns(spec);
 }
 
-/* Return 1 if a model has a channel and polarisation of the run. */
+/* Return 1 if the channel and polarisation of a model are among those of the run. */
 static int is_of_run(const msi_model_name *m, const msi_model_update_spec *spec)
 {
     if (m->is_term != (spec->n_term > 0) || (m->is_term && m->number >= spec->n_term)) return 0;
@@ -150,8 +150,8 @@ static int predict_interval(const msi_model_update_spec *spec, int64_t interval,
     return rc;
 }
 
-/* Wait until a process is done. A signal to this process is sent on to it, and so is SIGTERM if the caller ends.
- * Given: caller  of this process; NULL: none */
+/* Wait until a process ends. Forward signals to it, and send it SIGTERM if the parent of this process ends.
+ * Given: caller  the parent of this process; NULL: none */
 static int await_prediction(msi_child *child, const msi_child *caller)
 {
     msi_frame f;
@@ -173,7 +173,8 @@ static int predict_rows(msi_child *self, void *of)
     return msi_hint_append(predict_interval(&j->update->spec, j->interval, j->rows, j->update->forked));
 }
 
-/* Predict an interval in a separate process: threads and a GPU context do not survive the fork of the next writer. */
+/* Predict an interval in a separate process, because the next interval forks a writer, and threads and GPU contexts do
+ * not survive a fork. */
 static int predict_apart(const msi_child *self, job *j)
 {
     const msi_child_spec spec = {.type = MSI_CHILD_PROGRAM,

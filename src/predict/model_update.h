@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * MODEL_DATA after cleaning: predict the written models into the sets, as -predict does. The update process, which
- * does it, is forked at the start of the run, before there are threads, and waits until the images are complete.
+ * MODEL_DATA after cleaning: predict the written models into the sets, as -predict does. The update process is forked
+ * at the start of the run, before any thread starts. It waits until the images are complete, then predicts.
  */
 #ifndef MSI_SRC_MODEL_UPDATE_H
 #define MSI_SRC_MODEL_UPDATE_H
@@ -29,10 +29,10 @@ typedef struct msi_model_interval {
 /*
  * msi_model_update_start - check that the sets can be written and that the models of the run can be identified, and
  * fork. Call it before any thread is started.
- * Given:    forked   as in msi_run_predict, called in the process that predicts
+ * Given:    forked   as for msi_run_predict; called in the process that predicts
  * Returned: *out     freed by msi_model_update_free; NULL on failure
- * Returns:  0, MSI_EOUTPUT (a set cannot be written), MSI_EINPUT (a set cannot be predicted into, or models of another
- *           run would count as those of this one), MSI_ENOMEM, MSI_EINTERRUPTED
+ * Returns:  0, MSI_EOUTPUT (a set cannot be written), MSI_EINPUT (a set has no column for a model, or files have the
+ *           names of models of this run), MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_model_update_start(msi_model_update **out, const msi_model_update_spec *spec, void (*forked)(void));
 
@@ -43,7 +43,7 @@ int msi_model_update_start(msi_model_update **out, const msi_model_update_spec *
  */
 int msi_model_update_run(msi_model_update *update, const msi_model_interval *interval);
 
-/* msi_model_update_free - end the process; NULL is fine. */
+/* msi_model_update_free - end the process; NULL-safe. */
 void msi_model_update_free(msi_model_update *update);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * A prediction (msi_run_predict):
  *  1. choose the sets of this rank, find the models, fork the reader and writer processes (start_run);
- *  2. start MPI, scan the coordinates, check the models, plan (plan_sets): the sets are unchanged so far;
+ *  2. start MPI, scan the coordinates, check the models, plan (plan_sets); no set is changed before this succeeds;
  *  3. prepare the columns; predict in batches (predict_loop.c); complete the columns (run_stages).
  */
 #include "src/predict/predict.h"
@@ -39,7 +39,7 @@
 
 /* The state of a prediction. */
 typedef struct prediction {
-    const msi_predict_request *request; /* request of this rank: the member own */
+    const msi_predict_request *request; /* request of this rank: points to `own` */
     msi_ranks *ranks;                   /* each set is written by one of its ranks */
     const msi_predict_request *all;     /* request of the run */
     msi_predict_request own;            /* request with the sets of this rank, possibly none */
@@ -56,8 +56,8 @@ typedef struct prediction {
     msi_model_bands bands;
     msi_predict_plan plan;
     msi_predict_parts parts;
-    msi_image model;        /* model of the only part; empty if there are several */
-    msi_facet_gains *gains; /* NULL: the image is predicted whole */
+    msi_image model;        /* model of a single part; empty if there are several parts */
+    msi_facet_gains *gains; /* NULL: predict without facets */
     msi_facets facets;
     msi_facet_work work;
     msi_pb_array *facet_pb; /* beams of the facets; NULL: none */
@@ -91,7 +91,7 @@ static int check_centre(const prediction *r)
     if (strcmp(frame, m->dir_frame) == 0) return MSI_OK;
     snprintf(text, sizeof text, "%.200s: its coordinates are %s, those of %.200s are %s", m->names, m->dir_frame,
              r->request->ms_paths[0], frame);
-    /* These two differ by less than 0.03 arcsec, and programs often write one for the other. */
+    /* These two differ by less than 0.03 arcsec, and programs often confuse them. */
     const char *alike[] = {"J2000", "ICRS"};
     int n_alike = 0;
     for (int i = 0; i < 2; i++) n_alike += strcmp(frame, alike[i]) == 0 || strcmp(m->dir_frame, alike[i]) == 0;
@@ -129,8 +129,8 @@ static void list_pols(char text[64], const msi_pol *pol, int n)
     }
 }
 
-/* The same for the planes of a model, a cross hand once. Given: is_reached  lists only those for which it is 0; NULL:
- * all */
+/* List the polarisations of the planes of a model, each cross hand once. Given: is_reached  list only planes for which
+ * it is 0; NULL: all */
 static void list_planes(char text[64], const msi_model_images *m, const int *is_reached)
 {
     msi_pol pol[MSI_MODEL_MAX_PLANES];
@@ -140,8 +140,8 @@ static void list_planes(char text[64], const msi_model_images *m, const int *is_
     list_pols(text, pol, n);
 }
 
-/* Check that the correlations of the sets contain the polarisations of the model. Q and U, for example, are not in RR
- * and LL. */
+/* Check that each polarisation of the model contributes to a correlation of the sets. Q and U, for example, do not
+ * contribute to RR and LL. */
 static int check_correlations(const prediction *r)
 {
     const msi_model_images *m = r->models;
@@ -179,8 +179,8 @@ static int check_correlations(const prediction *r)
 }
 
 /*
- * Refuse a model that does not give the correlations of the sets, and one that probably does not belong to the sets by
- * its centre, frame or frequencies. With -force the latter are warnings.
+ * Refuse a model that does not contribute to the correlations of the sets, or whose centre, frame or frequencies
+ * suggest that it was not made from them. With -force the latter is a warning.
  * Given:   run  reader opened and scanned
  * Returns: 0, MSI_EINPUT
  */
@@ -424,7 +424,7 @@ static int make_gridders(prediction *r)
     return r->gains ? MSI_OK : msi_gridder_model(only->gridder, &r->model);
 }
 
-/* Distribute the work over the GPUs, and log the plan. */
+/* Distribute the gridders over the GPUs, and log the plan. */
 static int share_gpus(prediction *r)
 {
     const msi_gpu_work work = {.gridder = &r->plan.gridder, .n_channel = 1, .one_gpu_s = r->plan.degrid_s};
@@ -486,7 +486,7 @@ static int make_plan(prediction *r)
 
 /* ---- Run ---- */
 
-/* Fail if the ranks are not those to which sets were assigned, or would read different columns. */
+/* Check that the ranks are those to which sets were assigned, and that all read the same column. */
 static int check_team(const prediction *r)
 {
     const msi_ranks *t = r->ranks;
@@ -512,7 +512,7 @@ static int check_team(const prediction *r)
 static int plan_sets(prediction *r)
 {
     MSI_TRY(check_marks(r));
-    /* After the forks: the context of a GPU does not survive one. */
+    /* A GPU context does not survive a fork, so GPUs are opened after the last fork. */
     msi_gpu_share_start(&r->gpus, r->all->options, r->ranks);
     MSI_TRY(open_reader(r));
     report_subject(r);
@@ -546,7 +546,7 @@ static int predict_sets(prediction *r, msi_predict_loop *loop)
     return msi_predict_loop_run(loop);
 }
 
-/* Append to the error line which set the run leaves incomplete. */
+/* Append to the error line the name of the set that the run leaves incomplete. */
 static int append_incomplete(prediction *r, int rc)
 {
     if (!rc || !r->writer || r->is_stopped) return rc;
@@ -559,8 +559,8 @@ static int append_incomplete(prediction *r, int rc)
     return rc;
 }
 
-/* Agree on a failure. The line of the rank that failed names the set that it leaves incomplete. A rank that was
- * interrupted appends that later. */
+/* Share a failure with all ranks. The line of the rank that failed names the set that it leaves incomplete; a rank that
+ * was interrupted appends the name later. */
 static int agree_on_writing(prediction *r, int rc)
 {
     return msi_ranks_agree(r->ranks, rc == MSI_EINTERRUPTED ? rc : append_incomplete(r, rc));
@@ -584,8 +584,8 @@ static int finish_columns(prediction *r, msi_predict_loop *loop)
     return MSI_OK;
 }
 
-/* The ranks wait for each other between the stages: sets change after all of them were checked, and are completed after
- * all were written. */
+/* Run the stages. All ranks finish a stage before the next one begins: sets are changed only after all sets were
+ * checked, and completed only after all were written. */
 static int run_stages(prediction *r)
 {
     msi_predict_times t = {.start_s = r->start_s, .models_s = r->models_s};
@@ -604,8 +604,8 @@ static int run_stages(prediction *r)
     return MSI_OK;
 }
 
-/* List the files of the solutions of this rank's sets, of the files of all sets. Returned: *own, to be freed; NULL: these
- * files are for all sets */
+/* Select the files of solutions that belong to this rank's sets. Returned: *own, to be freed; NULL: the files are for
+ * all sets */
 static int own_files(const prediction *r, const char *files, char **own)
 {
     const msi_predict_request *all = r->all, *q = r->request;
@@ -624,7 +624,8 @@ static int own_files(const prediction *r, const char *files, char **own)
     return MSI_OK;
 }
 
-/* Read the solutions of facets, unless they are open. Without solutions facets predict what the whole image does. */
+/* Read the solutions of facets, unless they are open. Without solutions, facets give the same result as the whole
+ * image. */
 static int open_gains(prediction *r)
 {
     msi_facet_options o = r->all->options->facets;
@@ -650,7 +651,7 @@ static int start_run(prediction *r)
         msi_log_info("ranks: %d of %d have nothing to do, because each set has one writer and the number of sets is %d",
                      r->ranks->env_size - all->n_ms, r->ranks->env_size, all->n_ms);
     if (r->own.n_ms < all->n_ms)
-        msi_log_info("ranks: the first rank writes %d of %d sets; this log is about those", r->own.n_ms, all->n_ms);
+        msi_log_info("ranks: the first rank writes %d of %d sets; only these are in this log", r->own.n_ms, all->n_ms);
     if (!r->own.n_ms) return MSI_OK;
     MSI_TRY(msi_model_images_find(&r->models, r->request->name, r->request->force, r->gains || r->request->beam));
     MSI_TRY(msi_model_images_check(r->models, &r->request->wanted));

@@ -39,7 +39,7 @@ static int list_frequencies(double **out, int64_t *n, const msi_ms_reader *reade
     return MSI_OK;
 }
 
-/* Divide the bands where their channels extend over more than MSI_PB_WIDEST. Given: freq_hz  of all channels, ascending */
+/* Divide bands whose frequency ratio exceeds MSI_PB_WIDEST. Given: freq_hz  frequencies of all channels, ascending */
 static int divide_bands(msi_model_bands *bands, const msi_ms_reader *reader, const double *freq_hz, int64_t n_freq)
 {
     double *edge = NULL;
@@ -76,7 +76,8 @@ static int divide_bands(msi_model_bands *bands, const msi_ms_reader *reader, con
 
 /* ---- Planes ---- */
 
-/* Choose the planes of the visibilities. A beam moves flux between Stokes parameters, and XX and YY differ by Q. */
+/* Choose the planes of the visibilities. More than the planes of the models are needed, because a beam mixes Stokes
+ * parameters. */
 static void choose_planes(msi_predict_parts *p, const msi_model_images *m, const msi_ms_reader *reader)
 {
     int is_linear = 0, is_circular = 0, is_cross = 0, is_scalar = 1;
@@ -139,7 +140,7 @@ static int make_terms(msi_predict_parts *p, const msi_model_images *m, const msi
 
 /* ---- Parts ---- */
 
-/* Add the part of a band, or those of its terms for a view. */
+/* Add the part of a band; with a beam, the parts of its terms for a view. */
 static void add_parts(msi_predict_parts *p, const msi_model_images *m, const msi_model_bands *bands, int64_t band,
                       int view)
 {
@@ -261,7 +262,7 @@ int64_t msi_predict_parts_of(const msi_predict_parts *p, int64_t band, const msi
     return first[0];
 }
 
-/* Warn once of flux beyond the range of the beam. */
+/* Warn, in the first call only, of flux beyond the range of the beam. */
 static void warn_of_loss(msi_predict_parts *p, const msi_predict_part *part, const double lost[2])
 {
     const msi_pb_terms *t = &p->terms[part->band * p->n_view + part->view];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The parts of a prediction. Without a primary beam each band of the models is a part. With -pb each band is divided
- * into narrower ones, and each pointing of the sets has parts in each of them: groups of the terms of its beam
- * (pb_terms.h). A part has a gridder, in which the model is multiplied by the beams of its terms.
+ * The parts of a prediction. Without a primary beam each band of the models is a part. With -pb the bands are divided
+ * into narrower ones. Each pointing has one or more parts in each band; a part is a group of the terms of its beam
+ * (pb_terms.h). Each part has a gridder for the model multiplied by the beams of its terms.
  */
 #ifndef MSI_PREDICT_BEAM_H
 #define MSI_PREDICT_BEAM_H
@@ -22,10 +22,10 @@ typedef struct msi_predict_field {
 
 typedef struct msi_predict_part {
     int64_t band;
-    int view;               /* number of the beam; 0 without one */
+    int view;               /* index of the view of its pointing; 0 without a beam */
     int first_term, n_term; /* 0 without a beam */
     int n_plane;            /* planes of its gridder */
-    msi_gridder *gridder;   /* NULL until it is made; owned */
+    msi_gridder *gridder;   /* owned; NULL before it is made */
 } msi_predict_part;
 
 typedef struct msi_predict_parts {
@@ -40,26 +40,27 @@ typedef struct msi_predict_parts {
     /* With a beam: */
     msi_pb_array *array;      /* owned; NULL: no beam */
     msi_pb_view *view;        /* [n_view] owned */
-    msi_predict_field *field; /* [n_view] owned; as the views */
+    msi_predict_field *field; /* [n_view] owned; field of each view */
     int64_t n_terms;          /* bands x n_view */
     msi_pb_terms *terms;      /* [n_terms] owned */
 } msi_predict_parts;
 
 /*
  * msi_predict_parts_make - find the parts of a prediction, and log the beam.
- * Given:              choice  of the beam; NULL: none
- *                     field   [n_field] those with rows
- *                     accuracy  of the visibilities, relative to the model's flux
- * Given and returned: bands   of the models; divided with a beam
+ * Given:              choice    options of the beam; NULL: no beam
+ *                     field     [n_field] fields with rows
+ *                     accuracy  accuracy of the visibilities, relative to the model's flux
+ * Given and returned: bands   bands of the models; divided if there is a beam
  * Returned:           parts   always freed by msi_predict_parts_free
- * Returns:            0, MSI_ENOMEM, MSI_EINPUT (as msi_pb_array_make; nothing of the model is within the beam), MSI_ERANGE
+ * Returns:            0, MSI_ENOMEM, MSI_EINPUT (as msi_pb_array_make; nothing of the model is within the beam),
+  *                    MSI_ERANGE
  */
 int msi_predict_parts_make(msi_predict_parts *parts, const msi_pb_choice *choice, const msi_model_images *models,
                            const msi_ms_reader *reader, const msi_predict_field *field, int n_field, double accuracy,
                            msi_model_bands *bands);
 void msi_predict_parts_free(msi_predict_parts *parts);
 
-/* msi_predict_parts_of - return the first part of a band for the rows of a block; *n parts follow each other. */
+/* msi_predict_parts_of - return the first of *n consecutive parts of a band for the rows of a block. */
 int64_t msi_predict_parts_of(const msi_predict_parts *parts, int64_t band, const msi_ms_block *block, int *n);
 
 /*

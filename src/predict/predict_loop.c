@@ -21,8 +21,8 @@ typedef struct block_batch {
     int64_t n_row, n_sample;
     int64_t *ms_row; /* [n_row] */
     double *uvw_m;   /* [n_row][3] for the field's own centre */
-    double *time_s;  /* [n_row] with a primary beam, as the next; else NULL */
-    uint8_t *pair;   /* [n_row] */
+    double *time_s;  /* [n_row]; NULL without a primary beam */
+    uint8_t *pair;   /* [n_row]; NULL without a primary beam */
 } block_batch;
 
 typedef struct predict_state {
@@ -30,7 +30,7 @@ typedef struct predict_state {
     msi_ms_block next; /* read but not added; n_row is 0 after the last block */
     block_batch batch;
     msi_block_workspace workspace; /* buffers of one block */
-    msi_block_workspace sum;       /* with a primary beam: of the sums over its terms */
+    msi_block_workspace sum;       /* sums over the terms of a primary beam */
     int64_t n_tag;
     uint64_t *tag; /* tags of one block, for facets */
 } predict_state;
@@ -74,9 +74,9 @@ static int store_block(predict_state *r, const msi_ms_block *block)
     return MSI_OK;
 }
 
-/* The channels [first, first + n_chan) of a block lie in a band of the models. */
+/* Channels [first, first + n_chan) of a block that are in one band of the models. */
 typedef struct band_part {
-    int64_t band, stop; /* the present band, and the end of the bands of the block; stop is 0 before the first part */
+    int64_t band, stop; /* current band, and end of the bands of the block; stop is 0 before the first part */
     int32_t first, n_chan;
 } band_part;
 
@@ -157,7 +157,7 @@ static int fill_batch(predict_state *r)
 
 /* ---- Degrid ---- */
 
-/* Degrid one of several parts. Its model, and the grids that the gridder makes of it, are freed afterwards. */
+/* Load the model of one of several parts, degrid it, and free the model and its grids. */
 static int degrid_with_model(predict_state *r, const msi_predict_part *part)
 {
     const msi_predict_loop *loop = r->loop;
@@ -202,7 +202,7 @@ static int degrid_batch(predict_state *r)
 
 /* ---- Drain ---- */
 
-/* Fetch the visibilities of a part for some channels of a block, and blend those of two models. */
+/* Fetch the visibilities of a part for some channels of a block, and interpolate between models. */
 static int fetch_part(predict_state *r, const msi_predict_part *part, const msi_ms_block *block, const band_part *at)
 {
     const msi_model_band *band = &r->loop->bands->band[at->band];
@@ -261,8 +261,8 @@ static int make_correlations(predict_state *r, const msi_ms_block *block, msi_c3
     return MSI_OK;
 }
 
-/* Count the blocks from `first` on that have ascending rows in one set and setup, and so can be written at once.
- * Returned: *all  their rows as one block */
+/* Count the blocks from `first` on that can be written together: they have ascending rows of one set and setup.
+ * Returned: *all  these blocks as one block */
 static int64_t count_joined(const block_batch *batch, int64_t first, int64_t most_bytes, msi_ms_block *all)
 {
     *all = batch->block[first];

@@ -20,14 +20,14 @@ typedef struct msi_predict_loop {
     msi_ms_writer *writer; /* prepared */
     msi_model_images *models;
     const msi_model_bands *bands;
-    msi_predict_parts *parts; /* with gridders; that of a single part has its model already, several parts get
-                                       theirs in the loop */
+    msi_predict_parts *parts; /* with gridders. The gridder of a single part has its model already; several parts load
+                                 their models in the loop */
     const msi_predict_plan *plan;
-    const msi_facet_work *facets; /* predict by facets; NULL: whole images */
+    const msi_facet_work *facets; /* facets to predict; NULL: predict without facets */
     msi_facet_gains *gains;       /* gains of the facets */
-    const msi_image *model;       /* model of a single part, by facets */
+    const msi_image *model;       /* model of a single part, with facets */
     int64_t n_row;                /* total, for progress */
-    double no_turn_rad;           /* a phase centre not farther from that of the models counts as theirs */
+    double no_turn_rad;           /* phase centres at most this far from that of the models need no shift */
     struct {
         int64_t n_row, n_sample, n_batch;
         double read_s, degrid_s, write_s; /* waiting for coordinates; degridding; making correlations and waiting to
@@ -37,7 +37,7 @@ typedef struct msi_predict_loop {
 
 /*
  * msi_predict_loop_run - predict every row of the reader into the writer.
- * Given and returned: loop  done is counted
+ * Given and returned: loop  sets the member done
  * Returns:  0, or any code of reader, gridder, models and writer
  */
 int msi_predict_loop_run(msi_predict_loop *loop);

@@ -12,21 +12,21 @@
 #include "src/run/open_sets.h"
 #include "src/sky/phase_shift.h"
 
-/* Bytes of correlations sent to the writer at a time. */
+/* Largest and smallest number of bytes of correlations that are sent to the writer at a time. */
 enum { LARGEST_SLOT = 32 << 20, SMALLEST_SLOT = 1 << 20 };
 _Static_assert(LARGEST_SLOT <= MSI_MS_WRITER_BLOCK_BYTES, "a slot fits in a block of the writer");
 
-/* Samples of a batch if the w-planes of the model stay in memory: enough to keep a GPU busy, while few bytes wait to be
- * written. */
+/* Number of samples of a batch if the w-planes of the model stay in memory. It is large enough to keep a GPU busy, and
+ * small enough for degridding to overlap with writing. */
 static const int64_t FEW_SAMPLES = 4 << 20;
 
-/* Smaller batches do not save memory. */
+/* Smallest number of samples of a batch; smaller batches do not save memory. */
 static const int64_t LEAST_SAMPLES = 1 << 12;
 
-/* Bytes of a row in addition to the store: its number, and its uvw for the field's centre. */
+/* Bytes of a row in addition to the store: its row number, and its uvw for the phase centre of its field. */
 enum { ROW_BYTES = 8 + 24 };
 
-/* Note the field of a block and the times of its rows. */
+/* Add the field of a block and the times of its rows to the scan. */
 static int scan_field(msi_predict_scan *s, const msi_ms_block *b)
 {
     int i = 0;
@@ -110,7 +110,8 @@ int64_t msi_predict_unplanned_bytes(msi_backend backend, const msi_ms_reader *re
     return msi_unplanned_bytes(backend) + (int64_t)slots;
 }
 
-/* Fainter models lose accuracy in single precision, whose numbers are denormal below 1e-38. */
+/* Models fainter than this are predicted in double precision, because single-precision numbers are denormal below
+ * 1e-38. */
 static const double FAINT_JY = 1e-28;
 
 msi_gridder_spec msi_predict_gridder_spec(const msi_gridder_spec *common, const msi_model_images *models, int n_plane,
@@ -144,7 +145,7 @@ static void find_largest(msi_predict_plan *plan, budget *b, const msi_predict_pa
         const msi_predict_part *p = &parts->part[i];
         const int64_t n_sample = b->bands->band[p->band].n_sample;
         plan->n_part++;
-        /* Each sample belongs to one of the pointings. */
+        /* A sample is in the parts of one pointing only. */
         planes += (double)p->n_plane * (double)n_sample / parts->n_view;
         if (!b->largest || p->n_plane * n_sample > b->largest->n_plane * b->bands->band[b->largest->band].n_sample)
             b->largest = p;
@@ -152,7 +153,7 @@ static void find_largest(msi_predict_plan *plan, budget *b, const msi_predict_pa
     b->sample_bytes = planes / selected;
 }
 
-/* Return the samples of a band in one batch. */
+/* Return the number of samples of a band in one batch. */
 static int64_t batch_samples_of(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band)
 {
     const double part = fmin(1, (double)plan->batch_sample / (double)scan->n_sample);
@@ -162,7 +163,7 @@ static int64_t batch_samples_of(const msi_predict_plan *plan, const msi_predict_
 void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band,
                         msi_gridder *gridder)
 {
-    /* One of several parts frees its grids after each batch. */
+    /* If there are several parts, each frees its grids after each batch. */
     if (plan->n_part == 1)
         msi_gridder_expect(gridder, batch_samples_of(plan, scan, band), plan->batch_row, scan->w_min_lambda,
                            scan->w_max_lambda);
@@ -188,8 +189,8 @@ static int estimate_plan(msi_predict_plan *plan, msi_gridder *g, const budget *b
     return MSI_OK;
 }
 
-/* Return 1 if the plan fits in memory. Grids get at most half of it: fewer w-planes at a time cost less time than more
- * batches. */
+/* Return 1 if the plan fits in memory. Grids get at most half of the memory, because fewer w-planes at a time are
+ * faster than more batches. */
 static int fits(const msi_predict_plan *plan, const budget *b)
 {
     int64_t grids = plan->grid_bytes < b->left / 2 ? plan->grid_bytes : b->left / 2;
@@ -246,7 +247,8 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
     }
     b.left = msi_memory_limit() - msi_memory_in_use() - reserved;
     int rc = choose_batch(plan, g, &b, &models->geometry);
-    /* Tiles of the model, as few as fit. Without a plan an allocation has failed: nothing is known to be too large. */
+    /* Divide the model into as few tiles as fit. If there is no plan, an allocation failed, and tiles would not
+     * help. */
     static const int TILES[] = {2, 3, 4, 6, 8, 12, 16};
     const int can_tile = !need->is_whole && plan->gridder.least_grid_bytes &&
                          plan->gridder.backend == MSI_BACKEND_CPU && strcmp(plan->gridder.method, "wgrid") == 0;

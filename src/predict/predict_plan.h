@@ -9,15 +9,15 @@
 #include "src/predict/predict_beam.h"
 #include "src/sky/model_images.h"
 
-/* The selected coordinates, for the centre of the models. */
+/* Properties of the selected coordinates, relative to the centre of the models. */
 typedef struct msi_predict_scan {
-    int64_t n_row, n_sample;           /* with a finite UVW */
-    int64_t n_dropped;                 /* samples without a finite UVW */
+    int64_t n_row, n_sample;           /* numbers of rows and samples with a finite UVW */
+    int64_t n_dropped;                 /* number of samples without a finite UVW */
     double w_min_lambda, w_max_lambda; /* range of |w| */
     double longest_lambda;             /* maximum of |uvw| */
     double farthest_rad;               /* largest distance of a phase centre from that of the models */
     int n_field;
-    msi_predict_field *field; /* [n_field] owned; those with rows */
+    msi_predict_field *field; /* [n_field] owned; fields with rows */
 } msi_predict_scan;
 
 /* The input of a plan. Everything is borrowed. */
@@ -28,8 +28,8 @@ typedef struct msi_predict_need {
     const msi_predict_parts *parts;
     const msi_ms_reader *reader;
     const msi_predict_scan *scan;
-    int model_in_memory; /* there is one part, and its model is loaded */
-    int is_whole;        /* no tiles: facets and beams predict by other gridders */
+    int model_in_memory; /* 1: there is one part, and its model is loaded */
+    int is_whole;        /* 1: do not divide models into tiles, which facets and beams do not support */
 } msi_predict_need;
 
 typedef struct msi_predict_plan {
@@ -69,9 +69,9 @@ void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *sc
 /*
  * msi_predict_plan_make - plan the run within the memory limit.
  *
- * Several parts load their models one after the other, again in each batch, so batches are as large as memory allows.
- * The same holds for one part, unless all w-planes of its model fit in memory: then a batch has a few million samples,
- * so that writing overlaps with degridding.
+ * Several parts load their models again in each batch, one after the other, so batches are as large as memory allows.
+ * The same holds for a single part whose w-planes do not all fit in memory. If they fit, a batch has a few million
+ * samples, so that writing overlaps with degridding.
  *
  * Returns:  0, MSI_ENOMEM (it does not fit; the message gives the memory that it needs), MSI_ERANGE
  */

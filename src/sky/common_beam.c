@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A beam is the matrix S of its ellipse, with the squares of the widths as eigenvalues; matrices of Gaussians add when
- * these are convolved. So `to` contains `from` if S_to - S_from has no negative eigenvalue, and that is the kernel.
+ * A beam is described by the matrix S of its ellipse, whose eigenvalues are the squares of the widths. The convolution
+ * of two Gaussians has the sum of their matrices. So the kernel from one beam to another has the matrix S_to - S_from.
+ * It exists if no eigenvalue is negative; then the ellipse of `to` contains that of `from`.
  */
 #include "src/sky/common_beam.h"
 
@@ -14,7 +15,7 @@
 #include "core/status.h"
 #include "core/types.h"
 
-/* A symmetric matrix, in axes to the east and north. */
+/* A symmetric matrix in the basis of east and north. */
 typedef struct matrix {
     double ee, en, nn;
 } matrix;
@@ -31,7 +32,7 @@ static double determinant(const matrix *m)
     return m->ee * m->nn - m->en * m->en;
 }
 
-/* Return the beam of a matrix. Small negative eigenvalues count as 0. Returned: *least  the smaller eigenvalue */
+/* Convert a matrix to a beam. Negative eigenvalues are set to 0. Returned: *least  the smaller eigenvalue */
 static msi_beam beam_of(const matrix *m, double *least)
 {
     const double middle = 0.5 * (m->ee + m->nn), half = hypot(0.5 * (m->nn - m->ee), m->en);
@@ -67,7 +68,7 @@ static int contains_all(const msi_beam *outer, const msi_beam *beam, int64_t n)
     return 1;
 }
 
-/* Directions in which the edge of all ellipses together is sampled, over half a turn. */
+/* Number of directions, over 180 degrees, at which the hull of all ellipses is sampled. */
 enum { N_POINT = 1024, MOST_STEPS = 200000 };
 
 /* A point on the edge of the hull of all ellipses, and its weight. */
@@ -75,7 +76,7 @@ typedef struct edge_point {
     double e, n, weight;
 } edge_point;
 
-/* Find the point of all ellipses that is farthest in each direction. */
+/* Find, for each direction, the point of all ellipses that is farthest in this direction. */
 static void find_edge(edge_point *p, const msi_beam *beam, int64_t n, double unit)
 {
     for (int i = 0; i < N_POINT; i++) {
@@ -92,14 +93,14 @@ static void find_edge(edge_point *p, const msi_beam *beam, int64_t n, double uni
     }
 }
 
-/* Return the distance of a point in units of an ellipse, squared. Given: m  of the ellipse */
+/* Return the squared distance of a point from 0 in the metric of an ellipse: 1 on the ellipse. Given: m  its matrix */
 static double distance2(const edge_point *p, const matrix *m)
 {
     return (m->nn * p->e * p->e - 2 * m->en * p->e * p->n + m->ee * p->n * p->n) / determinant(m);
 }
 
-/* Find the smallest ellipse with its centre at 0 around points: the weights are moved to its farthest point, or away
- * from the nearest point that has one, until all points with a weight lie on it. */
+/* Find the smallest ellipse around points, with its centre at 0. In each step weight is moved to the point farthest
+ * outside, or away from the weighted point farthest inside, until all weighted points lie on the ellipse. */
 static matrix enclose(edge_point *p)
 {
     static const double TOLERANCE = 1e-8;
@@ -130,7 +131,8 @@ static matrix enclose(edge_point *p)
     return (matrix){2 * m.ee, 2 * m.en, 2 * m.nn};
 }
 
-/* Return by which factor a matrix must grow to contain another one: the larger eigenvalue of other / m. */
+/* Return the factor by which a matrix must be multiplied to contain another one: the larger eigenvalue of m^-1
+ * other. */
 static double growth(const matrix *m, const matrix *other)
 {
     const double det = determinant(m);
@@ -163,7 +165,7 @@ int msi_common_beam(msi_beam *common, const msi_beam *beam, int64_t n)
 
 /* ---- Convolution ---- */
 
-/* Return the next length of a fast transform: products of 2, 3 and 5. */
+/* Return the smallest product of powers of 2, 3 and 5 that is at least n, for fast transforms. */
 static int64_t fast_length(int64_t n)
 {
     for (;; n++) {
@@ -174,11 +176,11 @@ static int64_t fast_length(int64_t n)
     }
 }
 
-/* Columns that are transformed together: a row of a block is two lines of a cache. */
+/* Number of columns that are transformed together. A row of such a block fills two cache lines. */
 enum { LANES = 16 };
 
-/* A convolution by a Gaussian: real transforms of the rows that the image has, and complex ones of blocks of columns, of
- * which each thread has one. */
+/* A convolution with a Gaussian: real transforms of the rows of the image, and complex transforms of blocks of columns.
+ * Each thread has one block. */
 typedef struct convolution {
     const msi_image_geometry *g;
     int64_t nx, ny; /* size of the transform */
@@ -218,13 +220,13 @@ static void free_convolution(convolution *c)
     msi_free(c->block);
 }
 
-/* Multiply a block of the spectrum by that of the Gaussian. Given: first  its first column */
+/* Multiply a block of the spectrum by the spectrum of the Gaussian. Given: first  first column of the block */
 static void multiply(const convolution *c, int64_t first, fftwf_complex *block)
 {
     const double scale = MSI_PI * MSI_PI / (4 * log(2));
     for (int64_t j = 0; j < c->ny; j++)
         for (int64_t i = 0; i < LANES; i++) {
-            /* Columns run to the west. */
+            /* x increases to the west. */
             const double u = -(double)(first + i) / (double)c->nx,
                          v = (double)(j <= c->ny / 2 ? j : j - c->ny) / (double)c->ny;
             const double w = c->factor * exp(-scale * (c->m.ee * u * u + 2 * c->m.en * u * v + c->m.nn * v * v));
@@ -274,7 +276,7 @@ int msi_beam_convolve(float *pixel, const msi_image_geometry *g, const msi_beam 
     (void)msi_beam_kernel(&kernel, from, to);
     const matrix m = matrix_of(&kernel);
     convolution c = {.g = g};
-    /* The edges of the image do not reach each other. */
+    /* The padding keeps opposite edges of the image from mixing. */
     c.nx = fast_length(g->nx + (int64_t)ceil(3 * kernel.major_rad / g->cell_x_rad) + 1);
     c.ny = fast_length(g->ny + (int64_t)ceil(3 * kernel.major_rad / g->cell_y_rad) + 1);
     c.pitch = (c.nx / 2 + LANES) / LANES * LANES;

@@ -60,12 +60,12 @@ static int is_fitted(const msi_continuum *c, int spw, int32_t channel)
     return c->n_range == 0;
 }
 
-/* The normal equations of a fit, of real and imaginary part. */
+/* Normal equations of a fit to the real and imaginary parts. */
 typedef struct equations {
     double a[N_TERM][N_TERM], re[N_TERM], im[N_TERM];
 } equations;
 
-/* Solve by Cholesky's method; re and im become the coefficients. Returns 0 if the matrix is singular. */
+/* Solve by Cholesky decomposition. Returned: the coefficients, in re and im. Returns 0 if the matrix is singular. */
 static int solve(equations *e, int n)
 {
     const double scale = e->a[0][0];
@@ -94,7 +94,7 @@ static int solve(equations *e, int n)
     return 1;
 }
 
-/* Evaluate Legendre polynomials at x. They are nearly orthogonal over channels, so that the equations are well
+/* Evaluate Legendre polynomials at x. They are nearly orthogonal over the channels, so the equations are well
  * conditioned. */
 static void legendre(double x, int n, double value[N_TERM])
 {
@@ -103,7 +103,7 @@ static void legendre(double x, int n, double value[N_TERM])
     for (int k = 2; k < n; k++) value[k] = ((2 * k - 1) * x * value[k - 1] - (k - 1) * value[k - 2]) / k;
 }
 
-/* Fit and subtract in one row and correlation. Given: at  of its first sample; step  to the next channel */
+/* Fit and subtract one row and correlation. Given: at  index of the first sample; step  distance of channels */
 static void subtract_one(const msi_continuum *c, const msi_ms_block *b, int64_t at, msi_c32 *data, uint8_t *flag)
 {
     const int n = c->order + 1;
@@ -141,7 +141,7 @@ static void subtract_one(const msi_continuum *c, const msi_ms_block *b, int64_t 
     }
 }
 
-/* Copy the data and flags of a block into the buffer, and let the block refer to the copies. */
+/* Copy the data and flags of a block into the buffer, and set the pointers of the block to the copies. */
 static int copy_samples(msi_ms_block *b, msi_continuum_buffer *buffer)
 {
     static const char what[] = "visibilities without the continuum";

@@ -21,7 +21,7 @@ typedef struct msi_continuum {
 } msi_continuum;
 
 /*
- * msi_continuum_parse - read channels to fit as CASA writes them: 0:5~60;70~90,1:3~10 or *:5~60.
+ * msi_continuum_parse - read channels to fit in CASA's syntax: 0:5~60;70~90,1:3~10 or *:5~60.
  * Returned: range, n_range
  * Returns:  0, MSI_EUSAGE
  */
@@ -29,16 +29,17 @@ int msi_continuum_parse(msi_continuum *c, const char *what, const char *text);
 
 /* Visibilities without their continuum. Zero-initialised; freed by msi_continuum_buffer_free. */
 typedef struct msi_continuum_buffer {
-    int64_t n; /* samples that fit */
+    int64_t n; /* capacity in samples */
     msi_c32 *data;
     uint8_t *flag;
 } msi_continuum_buffer;
 
 /*
  * msi_continuum_subtract - fit and subtract, by least squares with the weights of the samples.
- * Given and returned: b       its data and flags are replaced by those of the buffer, valid until the next call. A row and
- *                             correlation with fewer samples to fit than coefficients, or with a matrix that is singular,
- *                             is flagged
+ * Given and returned: b       its data and flags are replaced by those of the buffer, valid until the next call. A row
+  *      and
+ *                             correlation is flagged if it has fewer samples to fit than coefficients, or if the matrix
+ *                             is singular
  *                     buffer  grown as needed
  * Returns:            0, MSI_EINPUT (no channel to fit in the block's window), MSI_ENOMEM
  */

@@ -24,7 +24,7 @@ static int find_plane(msi_pol wanted, int imaginary, const msi_plane *planes, in
     return -1;
 }
 
-/* Add a plane to the sum; a missing plane, -1, is zero. */
+/* Add a plane to the sum. A missing plane (-1) is zero. */
 static void add_term(msi_unmix *u, int plane, msi_c64 factor)
 {
     if (plane < 0) return;
@@ -32,7 +32,8 @@ static void add_term(msi_unmix *u, int plane, msi_c64 factor)
     u->factor[u->n++] = factor;
 }
 
-/* Add the planes of a hand; without them the complex conjugate of the other cross hand. Returns: 1 if there are any */
+/* Add the planes of a hand to the sum, or the complex conjugate of the other cross hand. Returns: 1 if there are such
+ * planes */
 static int add_hand(msi_unmix *u, msi_pol hand, const msi_plane *planes, int n_plane)
 {
     const int is_there = find_plane(hand, 0, planes, n_plane) >= 0;

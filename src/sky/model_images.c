@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Model images: the files are found by name, the headers are read and compared, channels and polarisations are listed,
- * and every pixel is checked. These are steps of one list, which all need the same table of files.
+ * Model images:
+ *   1. Find the files by name.
+ *   2. Read the headers, and check that they agree.
+ *   3. List the channels and polarisations.
+ *   4. Check every pixel.
+ * All steps use the same table of files.
  */
 #include "src/sky/model_images.h"
 
@@ -31,7 +35,8 @@ static const char *const ENDINGS[] = {"-model.fits", "-model-pb.fits"};
 
 enum { NO_CHANNEL = MSI_MODEL_NO_CHANNEL, MFS = MSI_MODEL_MFS };
 
-/* Parse "-NNNN", "-MFS", "-ttK" or nothing, then "-POL", "-POLi" or nothing. Return 1 if this is the whole text. */
+/* Parse an optional "-NNNN", "-MFS" or "-ttK", then an optional "-POL" or "-POLi". Return 1 if this is the whole
+ * text. */
 static int parse_middle(const char *text, msi_model_name *m)
 {
     int64_t *number = &m->number;
@@ -68,7 +73,7 @@ static int parse_middle(const char *text, msi_model_name *m)
 /* Append a file to the list. */
 static int add_name(msi_model_names *names, const char *name, const char *rest, const msi_model_name *parsed)
 {
-    /* The list grows to twice its size at each power of two. */
+    /* The capacity doubles at each power of two. */
     if ((names->n & (names->n - 1)) == 0)
         MSI_TRY(msi_grow(&names->list, names->n, names->n ? 2 * names->n : 1, sizeof *names->list, "list of models"));
     msi_model_name *m = &names->list[names->n];
@@ -80,7 +85,7 @@ static int add_name(msi_model_names *names, const char *name, const char *rest, 
     return MSI_OK;
 }
 
-/* List the files of the directory whose names have the form. */
+/* List the files NAME..ENDING of the directory. */
 static int list_files(msi_model_names *names, const char *name, const char *ending)
 {
     const char *slash = strrchr(name, '/'), *prefix = slash ? slash + 1 : name;
@@ -149,8 +154,8 @@ static int check_terms_alone(const msi_model_names *names)
                          term->path, other->path);
 }
 
-/* Keep the files of one kind, in order: channel images, terms or images without a number, else MFS images. If several
- * of the first kinds exist, or a channel image or term is missing, fail. */
+/* Choose the kind of files to use: channel images, terms, or images without a number; MFS images if there are no
+ * others. Refuse files of several of the first three kinds, and a missing channel image or term. */
 static int choose_names(msi_model_names *names, const char *name, const char *ending)
 {
     const msi_model_name *plain = NULL, *channel = NULL;
@@ -239,7 +244,7 @@ typedef struct model_plane {
     int64_t freq_index;
     int pol_index;
     int is_numbered; /* its file is a channel image */
-    int is_empty;    /* NO_SAMPLES: the image has no samples; LEFT_OUT: the whole channel has none */
+    int is_empty;    /* NO_SAMPLES: the image has no samples; LEFT_OUT: no image of the channel has samples */
 } model_plane;
 
 struct msi_model_files {
@@ -274,8 +279,7 @@ static int check_unit(const char *path, const char *unit, int force)
     return MSI_OK;
 }
 
-/* Compare numbers of two headers. They should differ by rounding only, because one program writes all headers of a
- * run. */
+/* Compare numbers of two headers. One program writes all headers of a run, so they should differ only by rounding. */
 static int is_equal(double a, double b, double tolerance)
 {
     return fabs(a - b) <= tolerance;
@@ -305,7 +309,7 @@ static int check_agreement(const char *path, const msi_fits_header *h, const cha
                          first_path);
 }
 
-/* Find the polarisation of plane i of a file in its header, else in its name. */
+/* Find the polarisation of plane i of a file in its header or, if the header has none, in its name. */
 static int find_pol(const msi_model_name *n, const msi_fits_header *h, int i, msi_pol *pol)
 {
     *pol = h->has_pol || !n->pol ? h->pol[i] : n->pol;
@@ -435,8 +439,8 @@ static int check_reference(const struct msi_model_files *f)
         if (!(hz > 0) || !is_equal(f->plane[i].channel.freq_hz, hz, 1e-9 * hz))
             return msi_error_set(
                 MSI_EINPUT,
-                "%s: its frequency is %.9g Hz, that of %s is %.9g Hz; all Taylor terms must have that of "
-                "the reference",
+                "%s: its frequency is %.9g Hz, but %s has %.9g Hz; all Taylor terms must have the reference "
+                "frequency",
                 f->plane[i].path, f->plane[i].channel.freq_hz, f->plane[0].path, hz);
     return MSI_OK;
 }
@@ -703,7 +707,7 @@ int msi_model_images_load(msi_model_images *m, int64_t first, int64_t n, msi_pre
 
 /* ---- The models ---- */
 
-/* Make the name of the models in messages: the first file, and the number of others. */
+/* Make the text that stands for the models in messages: the first file, and the number of others. */
 static int make_names(msi_model_images *m)
 {
     const struct msi_model_files *f = m->files;
@@ -757,7 +761,7 @@ int msi_model_images_find(msi_model_images **out, const char *name, int force, i
     return MSI_OK;
 }
 
-/* Return 1 if models, or the polarisations of an option, include a polarisation. A cross hand gives both. */
+/* Return 1 if models include a polarisation. A cross hand includes the other one. is_wanted does the same for -pol. */
 static int is_modelled(const msi_model_images *m, msi_pol pol)
 {
     for (int i = 0; i < m->n_plane; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Model images, which visibilities are predicted from: finding, reading and checking them. */
+/* Find, read and check the model images from which visibilities are predicted. */
 #ifndef MSI_MODEL_IMAGES_H
 #define MSI_MODEL_IMAGES_H
 
@@ -9,16 +9,16 @@
 
 /* ---- Names of files ---- */
 
-/* Instead of a channel's number: an image without a number, an MFS image. */
+/* Values of msi_model_name.number for an image without a number, and for an MFS image. */
 enum { MSI_MODEL_NO_CHANNEL = -1, MSI_MODEL_MFS = -2 };
 
 typedef struct msi_model_name {
     char *path;     /* owned by the list */
-    int64_t number; /* index of a channel image or Taylor term, or one of the above; chosen MFS images have
+    int64_t number; /* index of a channel image or Taylor term, or one of the above. MFS images that are used get
                        MSI_MODEL_NO_CHANNEL */
     int is_term;    /* a Taylor term, -ttK */
     msi_pol pol;    /* 0 if the name has none */
-    int imaginary;  /* 1: named XYi, for example: the imaginary part of a cross hand */
+    int imaginary;  /* 1: the imaginary part of a cross hand, named for example XYi */
 } msi_model_name;
 
 typedef struct msi_model_names {
@@ -26,8 +26,8 @@ typedef struct msi_model_names {
     msi_model_name *list; /* [n] owned; channel images in order, polarisations in the order of msi_pol */
 } msi_model_names;
 
-/* msi_model_names_list - list all files of that form, unsorted; is_true: those of true flux, NAME..-model-pb.fits.
- * Returns: 0, MSI_EINPUT, MSI_ENOMEM */
+/* msi_model_names_list - list all files NAME..-model.fits, unsorted; with is_true those of true flux,
+ * NAME..-model-pb.fits. Returns: 0, MSI_EINPUT, MSI_ENOMEM */
 int msi_model_names_list(msi_model_names *out, const char *name, int is_true);
 
 void msi_model_names_free(msi_model_names *names);
@@ -60,12 +60,14 @@ typedef struct msi_model_images {
 } msi_model_images;
 
 /*
- * msi_model_images_find - find the models called NAME, read them, and check every pixel.
+ * msi_model_images_find - find the models called NAME, read them, and check every pixel. The files are
  *
- * NAME-model.fits, or one for each Stokes parameter or parallel hand, NAME-Q-model.fits, and two for a cross hand,
- * NAME-XY-model.fits and, for the imaginary part, NAME-XYi-model.fits; or channel images
- * NAME-0000[-Q]-model.fits, NAME-0001[-Q]-model.fits ..; or Taylor terms NAME-tt0[-Q]-model.fits, NAME-tt1[-Q]-model.fits
- * ..; or, without any of these, NAME-MFS[-Q]-model.fits. A file may
+ *     NAME[-POL]-model.fits        one image for all channels
+ *     NAME-NNNN[-POL]-model.fits   channel images 0000, 0001 ..
+ *     NAME-ttK[-POL]-model.fits    Taylor terms 0, 1 ..
+ *     NAME-MFS[-POL]-model.fits    used only without any of the above
+ *
+ * POL is a Stokes parameter or hand; the imaginary part of a cross hand is in a file with an i, such as XYi. A file may
  * hold several planes along STOKES and, unless it is a channel image, along FREQ. A Stokes parameter without a file is
  * zero. All files must have the same size, pixels and centre, and all polarisations the same channels.
  *
@@ -88,19 +90,20 @@ typedef struct msi_model_wanted {
     const msi_pol *pol; /* [n_pol] in any order */
 } msi_model_wanted;
 
-/* msi_model_images_check - compare the models with options of the command line. Returns: 0, MSI_EINPUT (the message names
- * the option) */
+/* msi_model_images_check - compare the models with options of the command line. Returns: 0, MSI_EINPUT (the message
+ * names the option) */
 int msi_model_images_check(const msi_model_images *m, const msi_model_wanted *wanted);
 
 /*
  * msi_model_images_load - read channels [first, first + n) as planes: those of the first channel, then of the next.
  * Returned: *image  [n x n_plane][ny][nx] Jy/pixel, of the given precision; the caller's, freed by msi_image_free
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EINTERRUPTED
- * Notes:    the pixels of a single channel are in memory at the first call; else they are read from the files.
+ * Notes:    at the first call the pixels of a single channel are still in memory; otherwise they are read from the
+ * files.
  */
 int msi_model_images_load(msi_model_images *m, int64_t first, int64_t n, msi_precision precision, msi_image *image);
 
-/* msi_model_images_free - free the models and what they own; NULL is allowed. */
+/* msi_model_images_free - free the models; NULL-safe. */
 void msi_model_images_free(msi_model_images *m);
 
 #endif

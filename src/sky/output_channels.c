@@ -75,10 +75,10 @@ static void find_bands(msi_output_channels *c, const msi_ms_reader *reader)
 /* A gap between neighbouring frequencies. */
 typedef struct frequency_gap {
     double width_hz;
-    int64_t at; /* index of the frequency above it */
+    int64_t at; /* index of the frequency above the gap */
 } frequency_gap;
 
-/* Order gaps from wide to narrow; of equal ones the higher first. */
+/* Order gaps from wide to narrow, and gaps of equal width from high to low frequency. */
 static int compare_gaps(const void *a, const void *b)
 {
     const frequency_gap *x = a, *y = b;
@@ -262,7 +262,7 @@ typedef struct band {
     double *freq_hz; /* [n] distinct, ascending, of the data */
     int64_t n;
     double width_hz;               /* width of the narrowest channel of the data */
-    double first, lowest, highest; /* ratios of frequencies: at the first time, and over all */
+    double first, lowest, highest; /* Doppler ratio at the first time, and its range over all times */
 } band;
 
 static void find_shifts(band *b, const msi_ms_reader *reader)
@@ -284,7 +284,7 @@ static void find_shifts(band *b, const msi_ms_reader *reader)
     if (!(b->highest > 0)) b->first = b->lowest = b->highest = 1;
 }
 
-/* Convert a velocity to a frequency, for a line that must be known. */
+/* Convert a velocity to a frequency. The rest frequency of the line must be known. */
 static int line_hz(const msi_cube_request *q, double rest_hz, double m_s, double *hz)
 {
     if (!(rest_hz > 0))
@@ -292,12 +292,13 @@ static int line_hz(const msi_cube_request *q, double rest_hz, double m_s, double
                              "-cube-start and -cube-width: a velocity needs the rest frequency of the line, "
                              "which the set does not have; give -rest-frequency");
     if (!(fabs(m_s) < MSI_SPEED_OF_LIGHT))
-        return msi_error_set(MSI_EINPUT, "-cube-start: a velocity of %.6g km/s is not below that of light", 1e-3 * m_s);
+        return msi_error_set(MSI_EINPUT, "-cube-start: a velocity of %.6g km/s is not below the speed of light",
+                             1e-3 * m_s);
     *hz = velocity_hz(q->velocity, rest_hz, m_s);
     return MSI_OK;
 }
 
-/* Find the distance of planes; it has the sign of the order of the cube. */
+/* Find the distance of planes; negative if frequencies decrease along the cube. */
 static int find_step(const msi_cube_request *q, const band *b, double rest_hz, double *step_hz)
 {
     const msi_spectral_value *w = &q->width, *s = &q->start;
@@ -333,7 +334,7 @@ static int find_start(const msi_cube_request *q, const band *b, double rest_hz, 
         return msi_error_set(MSI_EINPUT, "-cube-start %lld: the selection has the channels 0 to %lld",
                              (long long)channel, (long long)b->n - 1);
     const double one = b->width_hz * b->first;
-    /* The first channel has the same edge as the first plane. */
+    /* The first plane and the first channel have the same outer edge. */
     *start_hz = b->freq_hz[channel] * b->first + 0.5 * (step_hz - copysign(one, step_hz));
     return MSI_OK;
 }
@@ -348,7 +349,7 @@ static int64_t count_to_end(const band *b, double start_hz, double step_hz)
     return n < 1 ? 1 : n > MOST_PLANES ? MOST_PLANES + 1 : (int64_t)n;
 }
 
-/* Refuse planes that are all outside the data, and warn of those that are. */
+/* Refuse a grid whose planes are all outside the data; warn if some are. */
 static int check_inside(const msi_channel_grid *g, const band *b)
 {
     const double low = (b->freq_hz[0] - 0.5 * b->width_hz) * b->lowest,

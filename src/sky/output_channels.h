@@ -5,8 +5,9 @@
 
 #include "io/ms/ms_reader.h"
 
-/* The assignment of the data's channels to a plane in another frame: each is assigned to the plane that
- * contains it (the nearest one if planes are narrower than channels), or values are interpolated along frequency. */
+/* How planes in another frame get their values from the channels of the data. Nearest: each channel is assigned to the
+ * plane that contains it, or to the nearest plane if planes are narrower than channels. Linear: values are interpolated
+ * along frequency. */
 typedef enum msi_channel_interpolation {
     MSI_CHANNEL_NEAREST,
     MSI_CHANNEL_LINEAR,
@@ -16,13 +17,13 @@ typedef enum msi_channel_interpolation {
 /* Evenly spaced output channels in a frame of frequencies. */
 typedef struct msi_channel_grid {
     int64_t n;                /* 0: output channels are groups of the data's channels */
-    double first_hz, step_hz; /* the lowest centre; step above 0 */
-    int descends;             /* the planes of a cube are in the other order */
+    double first_hz, step_hz; /* lowest centre; distance of centres, above 0 */
+    int descends;             /* 1: the planes of the cube are in the order of decreasing frequency */
     msi_channel_interpolation interpolation;
-    int n_part;           /* values that are interpolated for a channel, evenly spaced */
+    int n_part;           /* number of evenly spaced values that are interpolated for a channel */
     double data_width_hz; /* width of the narrowest channel of the data */
     double first_ratio, lowest_ratio,
-        highest_ratio; /* ratios of frequencies to those of the data: at the first time; all */
+        highest_ratio; /* ratios of frequencies to those of the data: at the first time; range over all times */
 } msi_channel_grid;
 
 /* Output channel i holds the selected frequencies in [edge_hz[i], edge_hz[i + 1]). */
@@ -33,11 +34,11 @@ typedef struct msi_output_channels {
     msi_channel_grid grid;    /* if it is used, edges and bands are in its frame */
 } msi_output_channels;
 
-/* The division of frequencies into output channels. Zero-initialised: even. */
+/* The division of frequencies into output channels. Zero-initialised: groups of equal numbers of frequencies. */
 typedef struct msi_channel_division {
-    int by_gaps;            /* at the widest gaps between neighbouring frequencies */
-    int64_t n_split;        /* first at these frequencies; each part is then divided by itself */
-    const double *split_hz; /* [n_split] ascending, borrowed; a part begins at its frequency */
+    int by_gaps;            /* 1: divide at the widest gaps between neighbouring frequencies */
+    int64_t n_split;        /* divide at these frequencies first, then each part separately */
+    const double *split_hz; /* [n_split] ascending, borrowed; first frequency of each part but the lowest */
 } msi_channel_division;
 
 /*
@@ -46,8 +47,8 @@ typedef struct msi_channel_division {
  * Returned: *out  freed by msi_output_channels_free; empty on failure
  * Returns:  0, MSI_EUSAGE (more output channels than frequencies), MSI_EINPUT (a part has no frequency), MSI_ENOMEM
  * Notes:    WSClean's rules. Part k of K parts gets the output channels from floor(n k / K) to floor(n (k + 1) / K).
- *           Even groups: group i of N has the frequencies from floor(i F / N) to floor((i + 1) F / N) of F. By gaps:
- *           of equal gaps, those at higher frequencies.
+ *           Even groups: group i of N has the frequencies from floor(i F / N) to floor((i + 1) F / N) of F. By gaps: of
+ *           gaps of equal width, those at higher frequencies are used first.
  */
 int msi_output_channels_make(msi_output_channels *out, const msi_ms_reader *reader, int64_t n,
                              const msi_channel_division *division);
@@ -64,14 +65,14 @@ int msi_output_channels_frequencies(const msi_ms_reader *reader, double **freq_h
 
 /*
  * msi_output_channels_axis - find the frequencies of a cube whose planes are the output channels.
- * Returned: *first_hz  the centre of the first one; *step_hz  from one to the next; the width if there is one
+ * Returned: *first_hz  centre of the first channel; *step_hz  distance of centres, or the width of a single channel
  * Returns:  0, MSI_EINPUT (the centres are not evenly spaced)
  */
 int msi_output_channels_axis(const msi_output_channels *c, double *first_hz, double *step_hz);
 
 void msi_output_channels_free(msi_output_channels *c);
 
-/* msi_n_below - return how many of n ascending values are less than a limit. */
+/* msi_n_below - return the number of values, of n ascending ones, that are less than a limit. */
 int64_t msi_n_below(const double *value, int64_t n, double limit);
 
 /* msi_output_channels_range - find the channels [*first, *end) of ascending frequencies freq_hz [n_chan] that belong to
@@ -84,10 +85,10 @@ void msi_output_channels_range(const msi_output_channels *c, int64_t i, const do
 void msi_output_channels_overlap(const msi_output_channels *c, const double *freq_hz, int32_t n_chan, int64_t *first,
                                  int64_t *end);
 
-/* The planes of a cube in a frame of frequencies: evenly spaced, from a start and a width that may be channels of the
+/* The planes of a cube in a frame of frequencies. They are evenly spaced. Their start and width may be channels of the
  * data, frequencies or velocities. */
 
-/* A place on the spectral axis, or a distance. */
+/* A position on the spectral axis, or a distance. */
 typedef struct msi_spectral_value {
     enum { MSI_SPECTRAL_NONE, MSI_SPECTRAL_CHANNEL, MSI_SPECTRAL_HZ, MSI_SPECTRAL_M_S } unit;
     double value; /* CHANNEL: an integer */
@@ -110,11 +111,11 @@ int msi_cube_request_is_made(const msi_cube_request *request);
 
 /*
  * msi_cube_grid_make - find the planes. An integer start is a channel of the data, counted from 0 in order of frequency
- * over all selected windows; an integer width is as many channels, of which the first plane begins with the start. They
- * are converted to the frame at the first selected time, towards the first field. Without a start, planes begin at
- * the first channel, or at the last one if the width is negative.
+ * over all selected windows. An integer width is a number of channels; the first plane begins with the start channel.
+ * Both are converted to the frame at the first selected time, towards the first field. Without a start, planes begin at
+ * the first channel, or at the last channel if the width is negative.
  * Given:    reader  opened with request->frame as the frame of its selection
- * Returned: *grid   regular planes of ascending frequency; descends tells that the cube has them in the other order
+ * Returned: *grid   planes of ascending frequency; the cube has them in the other order if `descends` is 1
  * Returns:  0, MSI_EINPUT (no rest frequency, planes outside the data, a width of 0), MSI_ENOMEM
  */
 int msi_cube_grid_make(msi_channel_grid *grid, const msi_cube_request *request, const msi_ms_reader *reader);

@@ -28,7 +28,7 @@ void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_de
             for (int k = 0; k < 3; k++) sum += to[i][k] * from[j][k];
             shift->rotation[i][j] = sum;
         }
-    /* Half angles give n - 1 without cancellation: n itself is close to 1 for a small shift. */
+    /* n is close to 1 for a small shift, so compute n - 1 from half angles, without cancellation. */
     double half_ra = sin(0.5 * (to_ra - from_ra)), half_dec = sin(0.5 * (to_dec - from_dec));
     shift->direction[0] = cos(to_dec) * sin(to_ra - from_ra);
     shift->direction[1] = sin(to_dec - from_dec) + 2 * sin(from_dec) * cos(to_dec) * half_ra * half_ra;

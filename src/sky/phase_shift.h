@@ -14,8 +14,8 @@ typedef struct msi_phase_shift {
     double direction[3];   /* l, m, n - 1 of the new centre seen from the old one */
 } msi_phase_shift;
 
-/* msi_phase_shift_axes - compute the unit vectors towards the east, the north and a direction itself, in equatorial
- * coordinates. Given: radians */
+/* msi_phase_shift_axes - compute unit vectors along the east, the north and the direction ra, dec, in equatorial
+ * coordinates. Given: ra, dec  radians */
 void msi_phase_shift_axes(double ra, double dec, double axes[3][3]);
 
 /* msi_phase_shift_angle - return the angle between two directions, radians. */
@@ -26,7 +26,7 @@ void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_de
 
 /*
  * msi_phase_shift_turns - return the largest phase change of a shift over rows.
- * Given:   freq_hz  the highest; uvw_m [n_row][3]  metres, of the old centre
+ * Given:   freq_hz  highest frequency; uvw_m [n_row][3]  metres, of the old centre
  * Returns: the largest |u l + v m + w (n-1)| in turns
  */
 double msi_phase_shift_turns(const msi_phase_shift *shift, int64_t n_row, double freq_hz, const double *uvw_m);

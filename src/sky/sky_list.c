@@ -40,9 +40,9 @@ typedef struct reading {
     int64_t line;
     int n_column;
     column column[MAX_COLUMNS];
-    int term[MAX_COLUMNS];             /* the number of a column TERM */
-    const char *fallback[MAX_COLUMNS]; /* the value of empty fields; NULL: none */
-    char *format;                      /* owned: the line of these */
+    int term[MAX_COLUMNS];             /* index of the spectral term in a column TERM */
+    const char *fallback[MAX_COLUMNS]; /* default for empty fields; NULL: none */
+    char *format;                      /* owned: the format line, into which names and defaults point */
     int has_name;
 } reading;
 
@@ -81,7 +81,7 @@ static int read_number(const reading *r, const char *text, double *value)
     return *text && !*trim(end) && isfinite(*value) ? MSI_OK : line_error(r, "not a number:", text);
 }
 
-/* Return the default value after a column's name in the first line, such as '1.4e9'; NULL if there is none. */
+/* Return the default that follows a column's name in the format line, such as '1.4e9'; NULL: no default. */
 static char *default_value(char *name)
 {
     char *value = strchr(name, '=');
@@ -147,8 +147,8 @@ static int read_column(reading *r, char *field)
     return MSI_OK;
 }
 
-/* Find the columns in the first line, "Format = .." of WSClean or "# (..) = format" of makesourcedb; NULL if it is
- * neither. */
+/* Return the list of columns in a format line, "Format = .." of WSClean or "# (..) = format" of makesourcedb; NULL: it
+ * is not a format line. */
 static char *find_columns(char *line)
 {
     char *open = strchr(line, '('), *close = strrchr(line, ')'), *equals = strchr(line, '=');
@@ -253,7 +253,7 @@ static int read_source(const reading *r, char *line, msi_sky_source *s, const ch
         return MSI_OK;
     }
     for (int k = 0; k < r->n_column; k++) {
-        /* Reading changes the text. */
+        /* read_value changes its text, so it gets a copy of the default. */
         char value[MAX_FALLBACK] = "";
         if (k >= n || !*field[k]) snprintf(value, sizeof value, "%s", r->fallback[k] ? r->fallback[k] : none);
         if (r->column[k] == TYPE && !**type) *type = r->fallback[k] && *r->fallback[k] ? r->fallback[k] : "point";
@@ -354,7 +354,7 @@ double msi_covariance_determinant(const msi_covariance *c)
     return c->ee * c->nn - c->en * c->en;
 }
 
-/* Extent of a gaussian in standard deviations: there it is e^-36, less than the rounding of floats. */
+/* A gaussian is drawn up to this many standard deviations, where it is e^-36. */
 static const double REACH = 8.5;
 
 void msi_draw_gaussian(double *image, const msi_image_geometry *g, const double at[2], const msi_covariance *c,
@@ -424,7 +424,7 @@ int msi_sky_model_spectrum(const msi_sky_model *m, const msi_sky_source *s, doub
 
 /* ---- Points ---- */
 
-/* Compute a point's kernel along an axis of n pixels. Returned: kernel [n], of which [*begin, *end) are set */
+/* Compute the kernel of a point along an axis of n pixels. Returned: kernel [n], only elements [*begin, *end) */
 static void make_kernel(double *kernel, int64_t n, double at, int64_t window, int64_t *begin, int64_t *end)
 {
     const double half = 0.5 * (double)window;
@@ -438,8 +438,9 @@ static void make_kernel(double *kernel, int64_t n, double at, int64_t window, in
 
 /* ---- Narrow gaussians, by their spectra ---- */
 
-/* A gaussian whose standard deviation is this many pixels along its minor axis has 3e-9 of its peak in its spectrum
- * beyond 0.4 cycles per pixel: exp(-2 pi^2 0.4^2 2.5^2). Its samples then have the same spectrum. */
+/* Least standard deviation, in pixels along the minor axis, of gaussians that are sampled. Their spectra are below
+ * exp(-2 pi^2 0.4^2 2.5^2) = 3e-9 of the peak beyond 0.4 cycles per pixel, so neither the Tukey window nor sampling
+ * changes them. */
 static const double WIDE_PIXELS = 2.5;
 
 /* Transforms of stamps of one width. */
@@ -477,7 +478,8 @@ static double tukey(double u)
     return fabs(u) <= 0.4 ? 1 : 0.5 * (1 + cos(MSI_PI * (fabs(u) - 0.4) / 0.1));
 }
 
-/* Compute a gaussian of flux 1. Given: c  in squares of pixels, of x (west), y; fraction  of a pixel, -0.5 .. 0.5 */
+/* Compute a gaussian of flux 1. Given: c  covariance in squares of pixels, along x (west) and y; fraction  offset from
+ * pixel 0, -0.5 .. 0.5 */
 static void fill_stamp(stamp *t, const msi_covariance *c, const double fraction[2])
 {
     const int64_t n = t->n, half = n / 2;
@@ -516,8 +518,8 @@ static void draw_point(drawing *d, const double at[2], double flux)
         for (int64_t x = begin[0]; x < end[0]; x++) d->image[y * g->nx + x] += flux * d->kernel[1][y] * d->kernel[0][x];
 }
 
-/* Choose the width of a stamp: the window, or about twice as much and so on if the gaussian is longer. Returns 0 if it is
- * too long. */
+/* Choose the width of a stamp: the window, doubled until it contains the gaussian. Returns 0 if the gaussian is too
+ * long. */
 static int64_t stamp_width(const drawing *d, double sigma)
 {
     const double needed = 2 * REACH * sigma + 1;

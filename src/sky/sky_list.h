@@ -13,10 +13,12 @@ typedef struct msi_sky_source {
     double ra_rad, dec_rad;
     double flux_jy; /* at reference_hz */
     int n_term, is_logarithmic;
-    double term[MSI_SKY_MAX_TERMS]; /* [n_term] a_1 ..: of flux 10^(a_1 x + a_2 x^2 ..), x = log10(frequency /
-                                       reference), or of flux + a_1 x + a_2 x^2 .., x = frequency / reference - 1 */
-    double reference_hz;            /* positive if there are terms */
-    msi_beam shape;                 /* all 0: the source is a point */
+    double
+        term[MSI_SKY_MAX_TERMS]; /* [n_term] a_1, a_2 .. of the spectrum. Logarithmic: flux_jy 10^(a_1 x + a_2 x^2 ..),
+                                       x = log10(frequency / reference_hz). Otherwise flux_jy + a_1 x + a_2 x^2 ..,
+                                       x = frequency / reference_hz - 1 */
+    double reference_hz;         /* positive if there are terms */
+    msi_beam shape;              /* all 0: the source is a point */
 } msi_sky_source;
 
 typedef struct msi_sky_list {
@@ -25,20 +27,20 @@ typedef struct msi_sky_list {
 } msi_sky_list;
 
 /*
- * msi_sky_list_read - read a list: a line "Format = .." or "# (..) = format", whose columns may stand in any order, and
- * a line for each source. Columns that are not known are left aside, and so are empty lines, comments and patches.
+ * msi_sky_list_read - read a list: a format line "Format = .." or "# (..) = format" with columns in any order, then a
+ * line for each source. Unknown columns, empty lines, comments and patches are ignored.
  * Returned: *list  emptied by msi_sky_list_free; empty on failure
  * Returns:  0, MSI_EINPUT (with the line's number), MSI_ENOMEM
  */
 int msi_sky_list_read(msi_sky_list *list, const char *path);
 
-/* msi_sky_list_free - leave it empty. */
+/* msi_sky_list_free - free the sources, and leave the list empty. */
 void msi_sky_list_free(msi_sky_list *list);
 
 /* msi_sky_source_flux - return the flux at a frequency, in Jy. A source without terms may have no reference. */
 double msi_sky_source_flux(const msi_sky_source *source, double freq_hz);
 
-/* Draws sources at their exact positions, also between pixels: gaussians sampled at pixels, and model images. */
+/* ---- Drawing: sources at their exact positions, also between pixels ---- */
 
 /* The covariance of a gaussian, in squares of radians. */
 typedef struct msi_covariance {
@@ -52,7 +54,7 @@ double msi_covariance_determinant(const msi_covariance *c);
 
 /*
  * msi_draw_gaussian - add a gaussian, sampled at pixel centres.
- * Given:              at  0-based pixel position of its peak, may be outside; c  not singular
+ * Given:              at  0-based pixel position of its peak, which may be outside; c  not singular
  * Given and returned: image [ny][nx]
  */
 void msi_draw_gaussian(double *image, const msi_image_geometry *g, const double at[2], const msi_covariance *c,
@@ -60,8 +62,8 @@ void msi_draw_gaussian(double *image, const msi_image_geometry *g, const double 
 
 /*
  * msi_sky_place - find the pixel position of a source.
- * Given and returned: *n_outside  counts the sources that are not on a pixel
- * Returns:            1; 0 if it is on the other half of the sky
+ * Given and returned: *n_outside  incremented if the source is outside the image
+ * Returns:            1; 0 if the source is on the other half of the sky
  */
 int msi_sky_place(double at[2], int64_t *n_outside, const msi_sky_source *source, const msi_sky_wcs *wcs,
                   const msi_image_geometry *g);
@@ -84,9 +86,9 @@ typedef struct msi_sky_model {
 
 /*
  * msi_sky_model_spectrum - write the spectrum of a source as the polynomial c_0 + c_1 x + c_2 x^2 .. of
- * x = frequency / freq_hz - 1. A polynomial keeps its values. A logarithmic spectrum is replaced by the polynomial that
- * has its values at equidistant frequencies, ends of the band included; it has as many terms as the spectrum, or n_term
- * if that is more.
+ * x = frequency / freq_hz - 1. The conversion of a polynomial is exact. A logarithmic spectrum is interpolated by a
+ * polynomial at equidistant frequencies, which include the ends of the band. The polynomial has as many terms as the
+ * spectrum, but at least n_term.
  * Returned: c [n_term]  the first terms, in Jy
  * Returns:  the number of terms of the polynomial
  * Source:   the rule of WSClean's -draw-model; n_term beyond those of the spectrum, which WSClean does not define
@@ -96,10 +98,10 @@ int msi_sky_model_spectrum(const msi_sky_model *model, const msi_sky_source *sou
 /*
  * msi_sky_model_draw - draw one spectral term of all sources.
  *
- * A point is the product over x and y of sinc(d) cos^2(pi d / window), |d| < window / 2 the distance in pixels. A
- * gaussian is the image whose spectrum is the gaussian's, times a Tukey window along u and v: 1 up to 0.4 cycles
- * per pixel, a half cosine down to 0 at 0.5. A wide gaussian is sampled, which
- * is the same; a narrow one is transformed on an odd number of pixels: window, at least 127, or more if it is longer.
+ * A point is the product over x and y of sinc(d) cos^2(pi d / window), with the distance |d| < window / 2 in pixels. A
+ * gaussian is the image whose spectrum equals the spectrum of the gaussian, multiplied along u and v by a Tukey window:
+ * 1 up to 0.4 cycles per pixel, then a half cosine down to 0 at 0.5. Wide gaussians are sampled, which gives the same.
+ * Narrow ones are transformed on an odd number of pixels: the window, at least 127, more for long gaussians.
  *
  * Given:    term  0 .. n_term - 1
  * Returned: image [ny][nx]  Jy per pixel; *n_outside  sources that are outside the image

@@ -64,8 +64,8 @@ static int mix_one(msi_mix *mix, const msi_plane *plane, const msi_pol *corr, in
 {
     int at = find_corr(plane->pol, corr, n_corr);
     if (plane->both) {
-        /* With the images A and B of the hands, the parts of (A + conj B) / 2 are the real parts of the images of (V_A +
-         * V_B) / 2 and of -i (V_A - V_B) / 2. */
+        /* A and B are the images of the two hands. The real part of (A + conj B) / 2 is the real part of the image of
+         * (V_A + V_B) / 2; its imaginary part is the real part of the image of -i (V_A - V_B) / 2. */
         const int other = find_corr(msi_other_hand(plane->pol), corr, n_corr);
         if (at < 0 || other < 0) return 0;
         *mix = (msi_mix){.n = 2, .corr = {at, other}, .factor = {{0.5, 0}, {0.5, 0}}};
@@ -111,13 +111,13 @@ int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, msi_stokes_
     return MSI_OK;
 }
 
-/* Return the larger of two numbers. It compiles to one instruction; fmax is a call, because of NaN. */
+/* Return the larger of two numbers. Unlike fmax, which handles NaN, it compiles to one instruction. */
 static inline double larger(double a, double b)
 {
     return b > a ? b : a;
 }
 
-/* Return the larger part of a value times its weight. */
+/* Return the larger of |real| and |imaginary| part of a value, times its weight. */
 static inline double product(msi_c64 value, float weight)
 {
     return larger((double)weight * fabs(value.re), (double)weight * fabs(value.im));
@@ -125,12 +125,12 @@ static inline double product(msi_c64 value, float weight)
 
 /* ---- Conversion ---- */
 
-/* Samples that are converted at a time. Their intermediate values fit in the first-level cache. */
+/* Number of samples that are converted together. Their intermediate values fit in the first-level cache. */
 enum { STRETCH = 128 };
 
 static const float LARGEST = 1e30f;
 
-/* Some samples of one correlation. */
+/* Samples of one correlation in a stretch. */
 typedef struct one_corr {
     float part[2 * STRETCH]; /* real and imaginary parts in turn */
     float weight[STRETCH];
@@ -162,7 +162,7 @@ typedef struct counts {
 /* These loops are compiled for two instruction sets. Neither fuses a product and a sum, so both give the same bits. */
 #define IN_BOTH static inline __attribute__((always_inline))
 
-/* Separate the used ones of the correlations [n][n_corr] into an array for each. */
+/* Copy each used correlation of samples [n][n_corr] to a separate array. */
 IN_BOTH void split(const msi_c32 *data, const float *weight, const uint8_t *flag, int n_corr, unsigned used, int32_t n,
                    one_corr *to)
 {
@@ -178,7 +178,7 @@ IN_BOTH void split(const msi_c32 *data, const float *weight, const uint8_t *flag
     }
 }
 
-/* Return a value where the mask is -1, and 0 where it is 0; a condition would keep the loops from being vectorized. */
+/* Return a value if the mask is -1, and 0 if the mask is 0. A branch would prevent the vectorisation of the loops. */
 static inline float masked(float value, int32_t mask)
 {
     int32_t bits;
@@ -197,12 +197,13 @@ static inline double masked_double(double value, int32_t mask)
     return value;
 }
 
-/* A mix's factors, which are all real or all imaginary, as those of the two parts of a value. */
+/* Factors of a mix, which are all real or all imaginary, as factors of the real and imaginary parts. */
 typedef struct factors {
     double a[2], b[2];
 } factors;
 
-/* Compute the visibilities of a plane. Given: other  1 if a part comes from the other part: the factors are imaginary */
+/* Compute the visibilities of a plane. Given: other  1 if the factors are imaginary, so that each part is computed from
+ * the other part */
 IN_BOTH void mix_visibilities(const factors *f, int other, const one_corr *restrict a, const one_corr *restrict b,
                               const int32_t *restrict is_good, int32_t n, int is_single, void *vis)
 {
@@ -222,8 +223,8 @@ IN_BOTH void mix_visibilities(const factors *f, int other, const one_corr *restr
     }
 }
 
-/* Compute a plane's samples; those that are left out become 0. If the mix has one correlation, the second term is the
- * same one with factor 0. Returns: the number of samples that are left out */
+/* Compute the samples of a plane. Samples that are left out become 0. If the mix has one correlation, the second term
+ * is the same correlation with factor 0. Returns: the number of samples that are left out */
 IN_BOTH int32_t mix_corr(const msi_mix *mix, const one_corr *corr, int32_t n, int is_single, void *vis,
                          float *restrict weight, double *largest)
 {
@@ -335,7 +336,7 @@ static converter *best_converter(void)
 }
 #endif
 
-/* Return the product of a converted sample. */
+/* Return weight times visibility of a converted sample. */
 static double product_at(const conversion *f, int64_t i)
 {
     const msi_c32 *single = f->out.vis;
