@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A cube's header comes first in the file, but its sums and beams are known last. So space for it is reserved: as many
- * blocks as a header of the first plane needs, and one more for cards that appear later.
+ * The header of a cube is first in the file, but its sums and beams are known last. So space is reserved for it: as
+ * many blocks as the header of the first plane needs, and one more for cards that are added later.
  */
 #include "io/fits/cube_file.h"
 
@@ -21,7 +21,7 @@
 
 enum { BLOCK = 2880 };
 
-/* Values of a plane for its header. */
+/* Values of one plane, from which the header is made. */
 typedef struct plane_values {
     int64_t n_vis;
     double sum_weight, largest_weight, sum_vis_weight;
@@ -31,13 +31,13 @@ typedef struct plane_values {
 struct msi_cube_file {
     msi_publish *publish;
     int output, fd;
-    msi_fits_cube axis; /* its beams are in the member beam */
-    msi_fits_spec spec; /* that of the first plane; it points to the observation and column below */
+    msi_fits_cube axis; /* its beams are in the member beam below */
+    msi_fits_spec spec; /* spec of the first plane; it points to the observation and column below */
     msi_observation observation;
     char column[64];
     int64_t n_pixel; /* pixels of a plane */
     size_t header_bytes;
-    /* Several threads write the members from here. */
+    /* The members from here are changed by several threads. */
     msi_beam *beam;       /* [n] */
     plane_values *values; /* [n] */
     pthread_mutex_t gate; /* protects n_written */
@@ -49,7 +49,8 @@ static int64_t plane_at(const msi_cube_file *c, int64_t plane)
     return (int64_t)c->header_bytes + plane * c->n_pixel * (int64_t)sizeof(float);
 }
 
-/* Reserve the space of all planes, where the file system can: a full disk is then reported before the first image. */
+/* Reserve the disk space of all planes, if the file system can, so that a full disk is reported before the first
+ * image. */
 static int reserve(const msi_cube_file *c)
 {
     if (fallocate(c->fd, 0, 0, plane_at(c, c->axis.n)) == 0) return MSI_OK;
@@ -84,7 +85,7 @@ int msi_cube_file_begin(msi_cube_file **out, msi_publish *p, int i, const msi_fi
     return rc;
 }
 
-/* Add the results of cleaning a plane to the sums over planes. */
+/* Add the results of cleaning one plane to the sums. */
 static void add_clean(msi_fits_clean *sum, const msi_fits_clean *c)
 {
     if (!c->is_known) return;
@@ -118,7 +119,7 @@ int msi_cube_file_put(msi_cube_file *c, int64_t plane, const msi_fits_spec *spec
     return MSI_OK;
 }
 
-/* Return 1 if all planes with a beam have the same beam. Returned: *beam  the first one */
+/* Return 1 if all planes with a beam have the same beam. Returned: *beam  the first beam */
 static int have_one_beam(const msi_cube_file *c, msi_beam *beam)
 {
     *beam = (msi_beam){0};
@@ -183,7 +184,7 @@ int msi_cube_file_get(const msi_cube_file *c, int64_t plane, msi_fits_spec *plan
     while (left > 0) {
         const ssize_t n = pread(c->fd, to, (size_t)left, at);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return msi_publish_fail(c->publish, c->output, n < 0 ? errno : 0, "it cannot be read back");
+        if (n <= 0) return msi_publish_fail(c->publish, c->output, n < 0 ? errno : 0, "cannot read it back");
         to += n;
         at += n;
         left -= n;

@@ -32,9 +32,9 @@ int msi_fits_handle_open(msi_fits_handle *h, const char *path)
     if (fstat(h->fd, &st) != 0 || !S_ISREG(st.st_mode)) rc = msi_error_set(MSI_EINPUT, "%s: not a regular file", path);
     if (!rc && pread(h->fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b)
         rc = msi_error_set(MSI_EINPUT, "%s: compressed file; unpack it first (gunzip)", path);
-    /* Files of /proc have no size; reading one may wait without end. */
+    /* Files in /proc have size 0, and reading one may block forever. */
     if (!rc && !st.st_size) rc = msi_error_set(MSI_EINPUT, "%s: not a FITS file: it is empty", path);
-    /* cfitsio opens the file through its descriptor, because it interprets some characters of names and limits their
+    /* Open the file through its descriptor, because cfitsio interprets some characters of names and limits their
      * length. */
     char by_descriptor[64];
     snprintf(by_descriptor, sizeof by_descriptor, "/proc/self/fd/%d", h->fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Functions that only io/fits uses: opening FITS files, reading single cards (every value is checked), and parts of
- * writing that images and cubes share. */
+/* Functions shared by the files of io/fits: opening of FITS files, reading of single cards, whose values are checked,
+ * and parts of writing that images and cubes share. */
 #ifndef MSI_IO_FITS_CARDS_H
 #define MSI_IO_FITS_CARDS_H
 
@@ -42,8 +42,8 @@ void msi_fits_handle_close(msi_fits_handle *h);
 int msi_fits_find_image(const msi_fits_handle *h, const char *path, int *n_axis, LONGLONG axis[MSI_FITS_MAX_AXES],
                         int *bitpix);
 
-/* msi_fits_check_size - check that the file holds all pixels of the image that msi_fits_find_image found. Returns 0,
- * MSI_EINPUT. */
+/* msi_fits_check_size - check that the file is long enough for the pixels of the image that msi_fits_find_image found.
+ * Returns 0, MSI_EINPUT. */
 int msi_fits_check_size(const msi_fits_handle *h, const char *path, int n_axis, const LONGLONG *axis, int bitpix);
 
 /* msi_fits_get_number - read the number of a card, or set *value = absent if there is no such card. Returns 0,
@@ -56,7 +56,7 @@ void msi_fits_get_text(fitsfile *f, const char *key, char text[FLEN_VALUE]);
 /* msi_fits_get_axis - read the cards of axis n, counted from 1. Returns 0, MSI_EINPUT. */
 int msi_fits_get_axis(fitsfile *f, const char *path, int n, msi_axis_cards *a);
 
-/* msi_fits_unit_factor - return the number of degrees (is_angle) or hertz in a unit; 0 if it is unknown. "" means
+/* msi_fits_unit_factor - return the size of a unit in degrees (is_angle) or hertz; 0 if the unit is unknown. "" means
  * degrees or hertz, as in the FITS standard. */
 double msi_fits_unit_factor(const char *unit, int is_angle);
 

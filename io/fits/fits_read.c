@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Read FITS images, in two ways:
- *   msi_fits_open, msi_fits_read  images as this program writes them: a plain SIN projection, floating-point pixels.
- *                                 Other files are refused.
- *   msi_fits_view_read            one plane of any image. A card with an invalid value is ignored.
- * Every number of a header is checked before it is used, because models come from many programs.
+ * Reading of FITS images, in two ways:
+ *   msi_fits_open, msi_fits_read  read images as this program writes them: a plain SIN projection, floating-point
+ *                                 pixels. Other files are refused.
+ *   msi_fits_view_read            reads one plane of any image. A card with an invalid value is ignored.
+ * Every number in a header is checked before it is used, because headers come from many programs.
  */
 #include "io/fits/fits_image.h"
 
@@ -35,8 +35,8 @@ struct msi_fits_file {
 /* Check that no card rotates or distorts the projection. */
 static int check_plain(fitsfile *f, const char *path, double dec_deg)
 {
-    /* The default of LONPOLE is 180 degrees, but 0 at the north pole. An image with 0 is turned by 180 degrees, so a
-     * file at the pole needs the card. */
+    /* The default of LONPOLE is 180 degrees, but 0 at the north pole. LONPOLE = 0 turns the image by 180 degrees, so a
+     * file centred on the pole must have the card. */
     const struct {
         const char *key;
         double absent, wanted;
@@ -224,7 +224,7 @@ const msi_fits_header *msi_fits_header_get(const msi_fits_file *file)
     return &file->header;
 }
 
-/* Count the pixels before plane (freq, pol). */
+/* Return the number of pixels before plane (freq, pol). */
 static int64_t plane_offset(const msi_fits_file *file, int64_t freq, int pol)
 {
     int64_t stride = file->axis[0] * file->axis[1], offset = 0;
@@ -240,7 +240,7 @@ int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precisio
 {
     const int64_t nx = file->axis[0], ny = file->axis[1], at = plane_offset(file, freq, pol);
     const size_t size = (size_t)msi_image_pixel_bytes(precision);
-    /* Rows that are contiguous in memory are read together. */
+    /* Read rows together if they are contiguous in memory. */
     const int64_t length = row_pixels == nx ? nx * ny : nx, chunk = length < CHUNK_PIXELS ? length : CHUNK_PIXELS;
     for (int64_t row = 0; row * length < nx * ny; row++)
         for (int64_t first = 0; first < length; first += chunk) {
@@ -256,7 +256,7 @@ int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precisio
     return MSI_OK;
 }
 
-/* Fail unless the reference pixel is the centre, as in images of this program. */
+/* Fail unless the reference pixel is the centre, as in images that this program writes. */
 static int check_centred(const msi_fits_file *file)
 {
     for (int k = 0; k < 2; k++)
@@ -305,7 +305,7 @@ void msi_fits_image_free(msi_fits_image *image)
 
 /* ---- A plane of any image ---- */
 
-/* Read a number. Return `absent` if there is no card or its value is invalid. */
+/* Return the number of a card; `absent` if there is no card or its value is invalid. */
 static double number_or(fitsfile *f, const char *path, const char *key, double absent)
 {
     double value;
@@ -332,8 +332,8 @@ static void read_view_axes(msi_fits_view *v, fitsfile *f, const char *path)
     }
 }
 
-/* Read the matrix: from the cards CD, which include the pixel size, else from the cards PC. Without CD, an angle
- * CROTA2 that is not 0 overrides PC. */
+/* Read the matrix from the cards CD, which include the pixel size, or else from the cards PC. Without CD, CROTA2
+ * overrides PC if it is not 0. */
 static void read_view_matrix(msi_sky_cards *c, fitsfile *f, const char *path)
 {
     const double none = -1e300;
@@ -565,7 +565,7 @@ static int read_directions(msi_fits_beam *b, const msi_fits_handle *h, const cha
         b->on_sky = on_sky;
         b->is_sin = on_sky && strcmp(a.ctype + 5, "SIN") == 0;
         b->centre[k] = a.crpix - 1;
-        /* An axis of a dish may be counted from another value than 0 at its reference pixel. */
+        /* An axis fixed to the dish may have a value other than 0 at its reference pixel. */
         if (!on_sky) b->centre[k] -= a.crval / a.cdelt;
         b->step_rad[k] = a.cdelt * scale * RAD_PER_DEG;
     }
@@ -651,7 +651,7 @@ void msi_fits_beam_free(msi_fits_beam *b)
 
 /* ---- Screens ---- */
 
-/* Axes of planes, from the fastest to the slowest in memory. */
+/* The axes of planes, from the fastest to the slowest in memory. */
 enum { MATRIX, ANTENNA, FREQ, TIME, N_KIND };
 static const char *const kind_name[N_KIND] = {"MATRIX", "ANTENNA", "FREQ", "TIME"};
 
@@ -674,8 +674,8 @@ static int read_screen_directions(msi_fits_screen *s, const msi_fits_handle *h, 
     return MSI_OK;
 }
 
-/* Read the axes after the first two. Returned: kind [n_axis]  MATRIX .. TIME from element 2 on; -1: another axis, of
- * one pixel */
+/* Read the axes after the first two. Returned: kind [n_axis]  MATRIX .. TIME, from element 2 on; -1 for another axis,
+ * which has one pixel */
 static int read_planes(msi_fits_screen *s, const msi_fits_handle *h, const char *path, int n_axis, const LONGLONG *axis,
                        int *kind)
 {
@@ -713,7 +713,7 @@ static int read_planes(msi_fits_screen *s, const msi_fits_handle *h, const char 
     return MSI_OK;
 }
 
-/* Read the pixels, plane by plane in the order of the file. */
+/* Read the pixels plane by plane, in the order of the file. */
 static int read_pixels(msi_fits_screen *s, const msi_fits_handle *h, const char *path, int n_axis, const LONGLONG *axis,
                        const int *kind)
 {
@@ -744,7 +744,7 @@ static int read_pixels(msi_fits_screen *s, const msi_fits_handle *h, const char 
     return MSI_OK;
 }
 
-/* Read a screen. Given: only_axes  1: read the axes, not the pixels */
+/* Read a screen. Given: only_axes  1: do not read the pixels */
 static int read_screen(msi_fits_screen *s, const msi_fits_handle *h, const char *path, int only_axes)
 {
     LONGLONG axis[MSI_FITS_MAX_AXES];

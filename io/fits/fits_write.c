@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Write FITS images. A file is written in three steps:
- *   1. cfitsio makes the header in memory, as a file that never exists on disk.
+ * Writing of FITS images. A file is written in three steps:
+ *   1. cfitsio makes the header in memory, for a file that never exists on disk.
  *   2. The header is written, padded with blanks to whole blocks.
- *   3. The pixels are written after it, by several threads if there are many, and padded with zeros.
+ *   3. The pixels are written, by several threads if there are many, and padded with zeros.
  * msi_fits_write makes the header from a msi_fits_spec. msi_fits_write_like copies the header of another image.
  */
 #include "io/fits/fits_image.h"
@@ -31,7 +31,7 @@
 #define BEAM  "Jy/beam"
 #define PIXEL "Jy/pixel"
 
-/* A row of the matrix of a primary beam. */
+/* The table row for element n of a primary beam's matrix. */
 #define BEAM_ELEMENT(n)                                                                                                \
     [MSI_FITS_BEAM_0 + (n)] = {"beam-" #n, MSI_CONTENT_OTHER, NULL, "Primary Beam", NULL, NULL, 0, 1}
 
@@ -39,7 +39,8 @@
 static const msi_fits_kind_row rows[] = {
     [MSI_FITS_DIRTY] = {"dirty", MSI_CONTENT_BRIGHTNESS, BEAM, "Intensity", "dirty image", NULL, 1, 0},
     [MSI_FITS_PSF] = {"psf", MSI_CONTENT_PSF, BEAM, "Beam", "point spread function", NULL, 1, 1},
-    [MSI_FITS_MODEL] = {"model", MSI_CONTENT_MODEL, PIXEL, "Intensity", "model as seen with half a beam", NULL, 1, 0},
+    [MSI_FITS_MODEL] = {"model", MSI_CONTENT_MODEL, PIXEL, "Intensity", "model convolved with half the beam", NULL, 1,
+                        0},
     [MSI_FITS_RESIDUAL] = {"residual", MSI_CONTENT_BRIGHTNESS, BEAM, "Intensity", "residual", NULL, 1, 0},
     [MSI_FITS_FIRST_RESIDUAL] = {"first-residual", MSI_CONTENT_BRIGHTNESS, BEAM, "Intensity",
                                  "residual of the first cycle", NULL, 1, 0},
@@ -127,7 +128,7 @@ enum {
     BLOCK = 2880,
     HISTORY_TEXT = 72,      /* characters of text in a HISTORY card */
     CHUNK_PIXELS = 16384,   /* pixels written between two checks of the interrupt flag */
-    TURN_CHUNKS = 32,       /* consecutive chunks that a thread writes in a turn: 2 MB */
+    TURN_CHUNKS = 32,       /* consecutive chunks that a thread writes at a time: 2 MB */
     WORTH_THREADS = 8 << 20 /* pixels; below this, starting threads takes longer than writing */
 };
 
@@ -135,8 +136,8 @@ enum {
 
 /* These functions append cards to a header. *status is a status of cfitsio. After a failure they do nothing. */
 
-/* Copy a text for a card. A card may hold only printing ASCII, so other characters become \xNN. The caller frees the
- * copy. Returns NULL if out of memory. */
+/* Copy a text for a card. Cards may only have printable ASCII characters; others are written as \xNN. The caller frees
+ * the copy. Returns NULL if out of memory. */
 static char *printable(const char *text)
 {
     char *out = calloc(4 * strlen(text) + 1, 1), *o = out;
@@ -150,7 +151,7 @@ static char *printable(const char *text)
     return out;
 }
 
-/* Put a text card. An empty text or NULL gives no card. */
+/* Write a text card. For an empty text or NULL, no card is written. */
 static void put_string(fitsfile *f, const char *key, const char *value, const char *comment, int *status)
 {
     if (!value || !value[0] || *status) return;
@@ -163,8 +164,8 @@ static void put_string(fitsfile *f, const char *key, const char *value, const ch
     free(text);
 }
 
-/* Put a number card. Write as many of 15 digits as fit the 20 columns of the fixed format of FITS, which casacore
- * requires. FITS has no NaN or Inf: these give no card. */
+/* Write a number card, with as many of 15 digits as fit in the 20 columns of the fixed format of FITS, which casacore
+ * requires. FITS has no NaN or Inf: no card is written for these. */
 static void put_number(fitsfile *f, const char *key, double value, const char *comment, int *status)
 {
     if (!isfinite(value)) return;
@@ -179,8 +180,8 @@ static void put_number(fitsfile *f, const char *key, double value, const char *c
 }
 
 /*
- * Put HISTORY cards of `text`. The cards joined together are the text. Trailing blanks of a card are not significant,
- * so the text is never broken after a blank.
+ * Write `text` as HISTORY cards, which give the text when they are joined. Trailing blanks of a card are not
+ * significant, so the text is never split after a blank.
  */
 static void put_history(fitsfile *f, const char *text, int *status)
 {
@@ -233,8 +234,8 @@ static int header_text(fitsfile *f, size_t least, char **header, size_t *size, i
     return status;
 }
 
-/* Close a file of fits_create_memfile of which only the header was needed, and free its memory. cfitsio fills the file
- * with zeros for all pixels when it is closed or its size is queried. So its axes are first set to one pixel. */
+/* Close a file of fits_create_memfile of which only the header was used, and free its memory. When a file is closed, or
+ * its size is queried, cfitsio fills it with zeros for all pixels. So first set its axes to one pixel. */
 static void close_header(fitsfile *f, void **memory)
 {
     LONGLONG n_axis = 0;
@@ -267,7 +268,7 @@ static int write_chunk(const msi_publish *p, int i, int64_t at, int64_t first, i
     return msi_publish_write_at(p, i, at + first * (int64_t)sizeof *chunk, chunk, (size_t)n * sizeof *chunk);
 }
 
-/* Several threads are faster than one if the file is in memory, and as fast on most disks. */
+/* Several threads are faster than one if the file is in memory, and not slower on most disks. */
 int msi_fits_write_pixels(const msi_publish *p, int i, int64_t at, int64_t n_pixel, const void *pixel,
                           msi_precision precision)
 {
@@ -307,8 +308,8 @@ int msi_fits_stokes(msi_pol pol)
     return (int)pol >= MSI_POL_I && pol <= MSI_POL_YY ? number[pol] : 0;
 }
 
-/* Spectral frames: the name of casacore, the name of FITS, and casacore's number for VELREF (AIPS defines 1 to 3; 0:
- * the frame has no number). */
+/* Spectral frames: their names in casacore and in FITS, and casacore's number for VELREF. AIPS defines numbers 1 to 3.
+ * 0 means that the frame has no number. */
 static const struct {
     const char *frame, *specsys;
     int velref;
@@ -319,7 +320,7 @@ static const struct {
 };
 enum {
     N_SPECTRAL_FRAME = sizeof SPECTRAL_FRAMES / sizeof SPECTRAL_FRAMES[0],
-    VELREF_RADIO = 256 /* added to VELREF for velocities of the radio definition, as CASA uses */
+    VELREF_RADIO = 256 /* added to VELREF for velocities of the radio definition, as in CASA */
 };
 
 const char *msi_fits_spec_frame(const char *specsys)
@@ -398,7 +399,7 @@ static void put_axis(fitsfile *f, int number, const axis_cards *axis, int *statu
     put_string(f, key, axis->cunit, NULL, status);
 }
 
-/* Return the number of axes. An image of several polarisations together has no STOKES axis. */
+/* Return the number of axes. An image of several polarisations has no STOKES axis. */
 static int n_axis(const msi_fits_spec *spec)
 {
     return spec->pol ? 4 : 3;
@@ -408,11 +409,11 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
 {
     const msi_image_geometry *g = &spec->geometry;
     const double du = 1 / ((double)g->nx * g->cell_x_rad), dv = 1 / ((double)g->ny * g->cell_y_rad);
-    /* Weights are sums over cells, and a cell begins at u = v = 0. A transform has a value at u = v = 0. */
+    /* Weights are sums over cells, and a cell begins at u = v = 0. A transform has a sample at u = v = 0. */
     const int is_cells = spec->kind == MSI_FITS_WEIGHTS;
     const double u_crpix = is_cells ? 0.5 * (double)g->nx + 0.5 : sky->crpix[0],
                  v_crpix = is_cells ? 0.5 * (double)g->ny + 0.5 : sky->crpix[1];
-    /* FITS has no unit for wavelengths, and readers warn of an unknown unit. So these axes have no unit. */
+    /* FITS has no unit for wavelengths, and readers warn about unknown units. So these axes have no unit. */
     axis_cards axis[] = {{"U---WAV", u_crpix, 0, du, NULL, "In wavelengths"},
                          {"V---WAV", v_crpix, 0, dv, NULL, "In wavelengths"},
                          {"FREQ", 1, spec->cube ? spec->cube->first_hz : spec->freq_hz,
@@ -436,7 +437,7 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
     }
 }
 
-/* Say what the pixels include that a reader could overlook. */
+/* Write a comment about what pixels include, if a reader might miss it. */
 static void put_caveat(fitsfile *f, const msi_fits_spec *spec, int *status)
 {
     if (msi_fits_is_index(spec->kind) && !spec->primary_beam && !*status)
@@ -459,7 +460,7 @@ static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
     if (o->rest_freq_hz > 0)
         put_number(f, "RESTFRQ", o->rest_freq_hz, "[Hz] Rest frequency of the source", status);
     else if (spec->freq_hz > 0)
-        put_number(f, "RESTFRQ", spec->freq_hz, "[Hz] The image's, for want of the source's", status);
+        put_number(f, "RESTFRQ", spec->freq_hz, "[Hz] Of the image; not known for the source", status);
     if (velref && !*status)
         fits_write_key_lng(f, "VELREF", (spec->cube && spec->cube->is_not_radio ? 0 : VELREF_RADIO) + velref,
                            "1 LSR 2 HEL 3 OBS 4 LSRD 5 GEO 6 SOU 7 GAL +256 radio", status);
@@ -495,13 +496,13 @@ static void put_clean(fitsfile *f, const msi_fits_clean *c, int *status)
     put_number(f, "WSCMINOR", (double)c->n_minor, "Minor iterations made", status);
     put_number(f, "WSCMAJOR", (double)c->n_major, "Major cycles made", status);
     put_string(f, "MSISTOP", c->stop, "Why cleaning ended", status);
-    put_number(f, "MSITHRES", c->final_threshold_jy, "[Jy/beam] Threshold that was gone down to", status);
+    put_number(f, "MSITHRES", c->final_threshold_jy, "[Jy/beam] Threshold of the last cycle", status);
     put_number(f, "MSIRMS", c->noise_jy, "[Jy/beam] Noise of the residual, by its median", status);
     put_number(f, "MSIPEAK", c->peak_jy, "[Jy/beam] Peak of this image's residual", status);
     put_number(f, "MSIFLUX", c->flux_jy, "[Jy] Flux of this image's model", status);
 }
 
-/* Put the selected channels or times, if not all are selected. */
+/* Write the range of selected channels or times, unless all are selected. */
 static void put_range(fitsfile *f, const char *first_key, const char *end_key, int64_t begin, int64_t end, int *status)
 {
     if (end <= begin) return;
@@ -527,7 +528,7 @@ static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
         put_number(f, "WSCENVIS", spec->sum_weight / spec->largest_weight, "Sum of the weights over the largest",
                    status);
     put_number(f, "WSCIMGWG", spec->sum_weight, "Sum of the weights gridded", status);
-    put_number(f, "WSCNORMF", spec->sum_weight, "What the image was divided by", status);
+    put_number(f, "WSCNORMF", spec->sum_weight, "Divisor of the image", status);
     put_number(f, "WSCVWSUM", spec->sum_vis_weight, "Sum of the weights as stored", status);
     put_clean(f, &spec->clean, status);
     put_history(f, spec->command_line, status);
@@ -535,7 +536,7 @@ static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
 
 /*
  * Make the header, padded with blanks to whole blocks. cfitsio makes it in memory, for a file that never exists. If
- * cfitsio wrote the file itself, the error of its last flush would be lost, and a full disk would truncate the file.
+ * cfitsio wrote the file, the error of its last flush would be lost, and on a full disk the file would be truncated.
  * Returned: *header  freed by free; *size in bytes. Returns a status of cfitsio.
  */
 static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, size_t least, char **header, size_t *size)
@@ -558,7 +559,7 @@ static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, size_
     return status;
 }
 
-/* One thread at a time makes a header: not every build of cfitsio is thread-safe. */
+/* Only one thread at a time makes a header, because some builds of cfitsio are not thread-safe. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 int msi_fits_make_header(const msi_publish *p, int i, const msi_fits_spec *spec, size_t least, char **header,
@@ -601,8 +602,8 @@ out:
 /* ---- The beams of a cube ---- */
 
 /*
- * Return the first plane from k on that has a beam, n without one. A plane without a beam gets that of the nearest plane in
- * the table, as in tclean, since casacore's readers refuse a table in which a beam is 0.
+ * Return the first plane from k on that has a beam; n if there is none. In the table, a plane without a beam gets the
+ * beam of the nearest plane, as tclean does, because casacore's readers refuse a table in which a beam is 0.
  */
 static int64_t next_beam(const msi_fits_cube *cube, int64_t k)
 {
@@ -665,8 +666,8 @@ int msi_fits_write_beams(const msi_publish *p, int i, int64_t at, const msi_fits
 
 /* ---- The header of another image ---- */
 
-/* Return whether a card is not copied: cards about the storage of pixels, checksums, and cards that are written
- * again. */
+/* Return 1 if a card is not copied: cards about the storage of pixels, checksums, and cards that are written with new
+ * values. */
 static int is_not_copied(const char *card)
 {
     static const char *const own[] = {"BMAJ    ", "BMIN    ", "BPA     ", "ORIGIN  ",

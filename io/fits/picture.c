@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Choose what a picture shows: the part of the image, the kind of its values, axes, title and caption. picture_draw.c
+ * Chooses what a picture shows: the part of the image, the kind of its values, axes, title and caption. picture_draw.c
  * draws it.
  */
 #include "io/fits/picture.h"
@@ -18,7 +18,7 @@
 #include "io/fits/picture_axes.h"
 #include "io/fits/picture_draw.h"
 
-/* ---- Captions: parts joined by ", ". A part that is unknown is left out. ---- */
+/* ---- Captions: parts joined by ", ", without parts that are unknown ---- */
 
 static void add_part(char line[MSI_CAPTION_BYTES], const char *part)
 {
@@ -85,7 +85,7 @@ void msi_caption_add_beam(char line[MSI_CAPTION_BYTES], const msi_beam *beam)
     add_part(line, part);
 }
 
-/* Find the value of the largest size among the pixels; NaN if no pixel is finite. */
+/* Find the value with the largest absolute value; NaN if no pixel is finite. */
 static double find_peak(int64_t n_pixel, const void *pixel, msi_precision precision)
 {
     double peak = NAN;
@@ -117,14 +117,15 @@ void msi_caption_title(char line[MSI_CAPTION_BYTES], const msi_fits_spec *spec)
     if (msi_fits_is_brightness(spec->kind)) add_pol(line, spec->pol);
 }
 
-/* ---- Pictures of images that a run writes ---- */
+/* ---- Pictures of the images that a run writes ---- */
 
-/* Narrower fields have offsets as axes, as labels of right ascension would be longer than the distance between them. */
+/* Fields narrower than this have axes of offsets, because labels of right ascension would be longer than the distance
+ * between them. */
 static const double TINY_FIELD_RAD = 2 * MSI_PI / 648000;
 
-enum { PSF_BEAMS = 8, LEAST_PSF_PIXELS = 16 }; /* shown of a PSF, to either side of its middle */
+enum { PSF_BEAMS = 8, LEAST_PSF_PIXELS = 16 }; /* part of a PSF that is shown, to either side of the middle */
 
-/* A picture with the texts and axes that it points to. */
+/* A picture, and the texts and axes that it points to. */
 typedef struct composition {
     msi_picture picture;
     msi_sky_wcs *wcs;
@@ -137,14 +138,14 @@ static int is_signed(msi_pol pol)
     return pol == MSI_POL_Q || pol == MSI_POL_U || pol == MSI_POL_V;
 }
 
-/* Cut a range of 2 x half pixels about the middle of n pixels, or use all n. */
+/* Cut n pixels to 2 x half pixels about their middle, if there are more. */
 static void cut_about_middle(int64_t n, int64_t half, int64_t *first, int64_t *length)
 {
     *length = 2 * half < n ? 2 * half : n;
     *first = n / 2 - *length / 2;
 }
 
-/* Cut a PSF to some beams about its middle. */
+/* Cut a PSF to a few beams about its middle. */
 static void cut_psf(msi_picture_window *w, const msi_fits_spec *spec)
 {
     const msi_image_geometry *g = &spec->geometry;
@@ -156,8 +157,8 @@ static void cut_psf(msi_picture_window *w, const msi_fits_spec *spec)
     cut_about_middle(g->ny, (int64_t)fmax(half_y, LEAST_PSF_PIXELS), &w->y, &w->ny);
 }
 
-/* Cut weights to the cells that are not empty, and a few more. Both halves of the uv plane are stored, so the middle
- * stays the middle. */
+/* Cut weights to the cells that are not empty, and a small margin. Both halves of the uv plane are stored, so the
+ * middle of the picture is still u = v = 0. */
 static void cut_weights(msi_picture_window *w, const msi_image_geometry *g, const void *pixel, msi_precision precision)
 {
     int64_t half_x = 0, half_y = 0;
@@ -187,7 +188,7 @@ static void set_uv_axes(composition *c, const msi_image_geometry *g)
     snprintf(c->axis_title[1], sizeof c->axis_title[1], "v (%s)", name);
 }
 
-/* Set axes of offsets: l grows to the left and m upwards. Both are linear in the SIN projection. */
+/* Set axes of offsets: l grows to the left and m upwards. Both are linear in a SIN projection. */
 static void set_offset_axes(composition *c, const msi_image_geometry *shown)
 {
     const msi_sky_axes *a = msi_sky_wcs_axes(c->wcs);
@@ -244,9 +245,9 @@ static void write_detail(composition *c, const msi_fits_spec *spec)
 }
 
 /*
- * Convolve an image with a circular gaussian of peak 1, so that components of one pixel can be seen.
+ * Convolve an image with a circular Gaussian of peak 1, so that components of one pixel become visible.
  * Given:    fwhm_rad
- * Returned: *out [ny][nx]  to be freed with msi_free
+ * Returned: *out [ny][nx]  freed by msi_free
  * Returns:  0, MSI_ENOMEM
  */
 static int blur(float **out, const msi_image_geometry *g, const void *pixel, msi_precision precision, double fwhm_rad)
@@ -258,7 +259,7 @@ static int blur(float **out, const msi_image_geometry *g, const void *pixel, msi
     int64_t reach[2];
     for (int k = 0; k < 2; k++) {
         const double fwhm = fwhm_rad / (k ? g->cell_y_rad : g->cell_x_rad);
-        /* A gaussian is 1e-3 at 1.58 of its full width. */
+        /* A Gaussian falls to 1e-3 at 1.58 times its full width. */
         reach[k] = (int64_t)fmin(LARGEST, ceil(1.58 * fwhm));
         for (int64_t j = 0; j <= reach[k]; j++) weight[k][j] = exp(-4 * log(2) * (double)(j * j) / (fwhm * fwhm));
     }
@@ -334,7 +335,7 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
 
 /* ---- Pictures of any FITS image ---- */
 
-/* Choose the kind of values. Weights span decades. Stokes Q, U and V and visibilities have either sign. */
+/* Choose the kind of values. Weights span decades. Stokes Q, U and V and visibilities have both signs. */
 static msi_picture_values view_values(const msi_fits_view *v)
 {
     if (strcmp(v->type, "Weight") == 0) return MSI_VALUES_WEIGHTS;
@@ -345,7 +346,8 @@ static msi_picture_values view_values(const msi_fits_view *v)
     return is_signed ? MSI_VALUES_SIGNED : MSI_VALUES_BRIGHTNESS;
 }
 
-/* Set axis k. Without a name it counts pixels. Otherwise its title is name and unit, with u and v in wavelengths. */
+/* Set axis k. An axis without a name counts pixels. Otherwise its title has name and unit; u and v are in wavelengths.
+ * */
 static void set_view_axis(const msi_fits_view *v, int k, msi_linear_axis *axis, char title[160])
 {
     const char *ctype = v->ctype[k];
@@ -434,7 +436,7 @@ typedef struct range {
     double low, high;
 } range;
 
-/* The ranges of a panel. On a logarithmic axis y is log10. */
+/* The ranges of the axes of a panel. On a logarithmic axis, y is log10 of the value. */
 typedef struct axes {
     range x, y;
     int logarithmic;
@@ -446,14 +448,14 @@ static void set_colour(cairo_t *cr, int colour)
     cairo_set_source_rgb(cr, (c >> 16 & 255) / 255.0, (c >> 8 & 255) / 255.0, (c & 255) / 255.0);
 }
 
-/* Convert a value to the scale of the axis. Returns NaN if it has no place there. */
+/* Convert a value to the scale of the axis. Returns NaN if the axis cannot show it. */
 static double axis_value(double v, int logarithmic)
 {
     if (!logarithmic) return isfinite(v) ? v : NAN;
     return v > 0 && isfinite(v) ? log10(v) : NAN;
 }
 
-/* Find the range of the values of a panel, with a margin, or of x if panel is -1. */
+/* Find the range of the values of a panel, with a margin; the range of x if panel is -1. */
 static range find_range(const msi_picture_curves *c, int panel)
 {
     range r = {INFINITY, -INFINITY};
@@ -476,7 +478,7 @@ static void to_canvas(const msi_picture_frame *f, range x, range y, const double
     at[1] = f->top + f->height - (v[1] - y.low) / (y.high - y.low) * f->height;
 }
 
-/* Find the canvas position of a point of a curve. Returns 0 if it has none. */
+/* Find the canvas position of a point of a curve. Returns 0 if the point cannot be shown. */
 static int place_point(const msi_picture_frame *f, const msi_picture_curve *c, const axes *a, int64_t i, double at[2])
 {
     const double v[2] = {c->x[i], axis_value(c->y[i], a->logarithmic)};
@@ -511,7 +513,7 @@ static void draw_curve(cairo_t *cr, const msi_picture_frame *f, const msi_pictur
     }
 }
 
-/* Draw lines and labels at powers of ten. In a narrow range draw them also at 2 and 5 times these. */
+/* Draw lines and labels at powers of ten, and in a narrow range also at 2 and 5 times these. */
 static double draw_decades(cairo_t *cr, const msi_picture_frame *f, range y)
 {
     static const int times[] = {1, 2, 5};
@@ -536,7 +538,7 @@ static double draw_decades(cairo_t *cr, const msi_picture_frame *f, range y)
     return widest;
 }
 
-/* Draw the axes of a frame of nx x ny canvas pixels. The centre of the first pixel lies half a pixel inside. */
+/* Draw the axes of a frame of nx x ny canvas pixels. The centre of the first pixel is half a pixel inside. */
 static void draw_axes(cairo_t *cr, const msi_picture_curves *c, int panel, const msi_picture_frame *f, range x, range y)
 {
     msi_linear_axis axis[2];

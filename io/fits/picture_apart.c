@@ -8,10 +8,10 @@
 #include "core/log.h"
 #include "core/status.h"
 
-/* A picture takes a fraction of a second, of huge images some seconds. */
+/* Limits of the process. A picture takes a fraction of a second, that of a huge image several seconds. */
 static const double MOST_CPU_S = 120, MOST_WALL_S = 900;
 
-/* A picture for the process to draw. */
+/* The picture that the process draws. */
 typedef struct job {
     msi_publish *p;
     int i;
@@ -65,7 +65,7 @@ int msi_picture_spare(msi_publish *p, int i, int status)
     const char *name = msi_publish_name(p, i), *why = msi_error_get();
     const size_t n = strlen(name);
     if (strncmp(why, name, n) == 0 && strncmp(why + n, ": ", 2) == 0) why += n + 2;
-    msi_log_warning("%s: %s; this picture is not made, and no other file needs it", name, why);
+    msi_log_warning("%s: %s; the picture is not made; other files do not depend on it", name, why);
     msi_publish_drop(p, i);
     return MSI_OK;
 }

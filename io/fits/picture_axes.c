@@ -14,7 +14,7 @@ enum {
     MAX_LINES = 8
 };
 
-/* Division of a coordinate along one side of the picture. Values are in seconds of time (right ascension) or of arc. */
+/* The grid lines of one coordinate. Values are in seconds of time (right ascension) or of arc. */
 typedef struct coordinate {
     int is_time;
     double unit_per_deg;
@@ -71,7 +71,7 @@ void msi_picture_draw_text(cairo_t *cr, double x, double y, double align, const 
     draw_or_measure(cr, x, y, text, 1);
 }
 
-/* Find the canvas position of a sky position. Returns 0 if it has none. */
+/* Find the canvas position of a sky position. Returns 0 if it is not in the projection. */
 static int to_canvas(const msi_picture_frame *f, double lng_deg, double lat_deg, double at[2])
 {
     double pixel[2];
@@ -86,9 +86,9 @@ static int is_inside(const msi_picture_frame *f, const double at[2])
     return at[0] >= f->left && at[0] <= f->left + f->width && at[1] >= f->top && at[1] <= f->top + f->height;
 }
 
-/* Find the longitudes and latitudes that the field covers, in degrees. Longitudes are continuous about the centre.
- * *along_bottom is the range of longitudes at the labelled edge, or that of the field if it contains the horizon or a
- * pole. */
+/* Find the ranges of longitude and latitude that the field covers, in degrees. Longitudes are continuous about the
+ * centre. *along_bottom is the range of longitudes along the labelled edge; if the field contains the horizon or a
+ * pole, it is the range of the field. */
 static void find_extent(const msi_picture_frame *f, double lng[2], double lat[2], double *along_bottom)
 {
     double bottom[2] = {INFINITY, -INFINITY};
@@ -192,8 +192,8 @@ static void draw_tick(cairo_t *cr, double x, double y, double dx, double dy)
     cairo_stroke(cr);
 }
 
-/* Find where segment p-q crosses the edge of the image at coordinate k = level (0 x, 1 y). *other is the other
- * coordinate. Returns 0 if it does not. */
+/* Find where segment p-q crosses the edge of the image at coordinate k = level (k 0: x, 1: y). *other is the other
+ * coordinate there. Returns 0 if it does not cross. */
 static int crossing(const msi_picture_frame *f, const double p[2], const double q[2], int k, double level,
                     double *other)
 {
@@ -216,7 +216,7 @@ typedef struct label_state {
     int n_inside;
 } label_state;
 
-/* A line of constant longitude or latitude, from one value of the other coordinate to another, and its label. */
+/* A line of constant longitude or latitude, between two values of the other coordinate, and its label. */
 typedef struct grid_line {
     int is_lng;
     double fixed_deg, from_deg, to_deg;
@@ -239,14 +239,14 @@ static grid_line make_line(cairo_t *cr, const coordinate c[2], int is_lng, doubl
     return l;
 }
 
-/* Find the canvas position of point i of a line, 0 to LINE_POINTS. Returns 0 if it has none. */
+/* Find the canvas position of point i of a line, 0 to LINE_POINTS. Returns 0 if it is not in the projection. */
 static int line_point(const msi_picture_frame *f, const grid_line *l, int i, double at[2])
 {
     const double along_deg = l->from_deg + (l->to_deg - l->from_deg) * i / LINE_POINTS;
     return to_canvas(f, l->is_lng ? l->fixed_deg : along_deg, l->is_lng ? along_deg : l->fixed_deg, at);
 }
 
-/* Return whether a part of a line is in the image. */
+/* Return 1 if a part of a line is in the image. */
 static int is_shown(const msi_picture_frame *f, const grid_line *l)
 {
     double at[2];
@@ -266,8 +266,7 @@ static void stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line
     for (int i = 0; i <= LINE_POINTS; i++) {
         double at[2] = {0, 0};
         const int valid = line_point(f, l, i, at);
-        /* A step across much of the picture goes round the sky, from one end of the projection to the other. Skip
-         * it. */
+        /* A step across much of the picture is a jump from one end of the projection to the other. Do not draw it. */
         const int is_near = fabs(at[0] - last[0]) < 0.3 * f->width && fabs(at[1] - last[1]) < 0.3 * f->height;
         if (valid && previous_valid && is_near)
             cairo_line_to(cr, at[0], at[1]);
@@ -298,8 +297,8 @@ static void label_left(cairo_t *cr, const msi_picture_frame *f, const grid_line 
     labels->widest_left = fmax(labels->widest_left, l->text_width);
 }
 
-/* Label a line where it crosses its labelled edge. Returns whether it does. *top_x is its crossing of the top edge, or
- * NaN. */
+/* Label a line where it crosses the edge that has labels. Returns 1 if it does. *top_x is where it crosses the top
+ * edge, or NaN. */
 static int label_edges(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, label_state *labels, double *top_x)
 {
     int labelled = 0, previous_valid = 0;
@@ -323,7 +322,7 @@ static int label_edges(cairo_t *cr, const msi_picture_frame *f, const grid_line 
     return labelled;
 }
 
-/* Return whether a point of the canvas lies in the image and on the sky, at a distance from the edge of the image. */
+/* Return 1 if a point of the canvas is in the image, away from its edge, and on the sky. */
 static int is_on_sky(const msi_picture_frame *f, double x, double y)
 {
     const double margin = 6;
@@ -333,7 +332,7 @@ static int is_on_sky(const msi_picture_frame *f, double x, double y)
            y < f->top + f->height - margin && msi_sky_wcs_pixel_to_sky(f->wcs, pixel, sky);
 }
 
-/* Return whether a label has a place inside the image: all of it on the sky, and apart from the other labels. */
+/* Return 1 if a label fits inside the image: all of it is on the sky, and it overlaps no other label. */
 static int is_free(const msi_picture_frame *f, const label_state *labels, const box *b)
 {
     const double apart = 12;
@@ -347,8 +346,8 @@ static int is_free(const msi_picture_frame *f, const label_state *labels, const 
            is_on_sky(f, b->right, b->bottom);
 }
 
-/* Label a line that reaches no labelled edge: white, inside the image, on the line at the free place that is nearest to
- * the centre of the image. A line without a free place has no label. */
+/* Label a line that does not reach an edge with labels. The label is white, inside the image, on the line, at the free
+ * place nearest to the centre of the image. A line without a free place gets no label. */
 static void label_inside(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, label_state *labels)
 {
     const double centre = msi_sky_wcs_axes(f->wcs)->crval_deg[l->is_lng ? 1 : 0];
@@ -409,13 +408,14 @@ void msi_picture_format_direction(char lng[64], char lat[64], const msi_sky_axes
     format_label(&c[1], a->crval_deg[1] * c[1].unit_per_deg, lat, 64);
 }
 
-/* Draw the grid lines of coordinate k, 0 longitude, 1 latitude; or their labels, if these are given. */
+/* Draw the grid lines of coordinate k (0: longitude, 1: latitude), or if `labels` is given, their labels. */
 static void draw_lines(cairo_t *cr, const msi_picture_frame *f, const coordinate c[2], int k, label_state *labels)
 {
     const int64_t last = (int64_t)floor(c[k].high / c[k].step);
     for (int64_t n = (int64_t)ceil(c[k].low / c[k].step); n <= last; n++) {
         const double value = (double)n * c[k].step;
-        /* The meridian 180 degrees away is reached from both sides: draw it once. A parallel at a pole is a point. */
+        /* The meridian 180 degrees away would be drawn from both sides; draw it once. A parallel at a pole is a point.
+         * */
         if (k == 0 && value - c[0].low >= 360 * c[0].unit_per_deg * (1 - 1e-12)) continue;
         if (k == 1 && fabs(value) >= 90 * c[1].unit_per_deg) continue;
         const grid_line l = make_line(cr, c, k == 0, value);
@@ -447,11 +447,11 @@ void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)
     int has_lines[2];
     for (int k = 0; k < 2; k++) {
         const double range = k == 0 ? along_bottom * c[0].unit_per_deg : c[1].high - c[1].low;
-        /* It is empty if all pixels are beyond the horizon. */
+        /* The range is empty if all pixels are beyond the horizon. */
         has_lines[k] = range > 0 && isfinite(c[k].low + c[k].high);
         if (has_lines[k]) choose_step(&c[k], range);
     }
-    /* All lines come before the first label, so that none crosses a label. */
+    /* Draw all lines before the first label, so that no line crosses a label. */
     for (int k = 0; k < 2; k++)
         if (has_lines[k]) draw_lines(cr, f, c, k, NULL);
     for (int k = 0; k < 2; k++)
@@ -469,8 +469,8 @@ void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)
 
 enum { MOST_LINEAR_LINES = 8, TICK = 6 };
 
-/* Choose the smallest of 1, 2 and 5 times a power of ten that gives at most MOST_LINEAR_LINES lines. *decimals is the
- * number of decimals of its labels. */
+/* Choose a step of 1, 2 or 5 times a power of ten: the smallest one that gives at most MOST_LINEAR_LINES lines.
+ * *decimals is the number of decimals of its labels. */
 static double choose_linear_step(double range, int *decimals)
 {
     const double least = range / MOST_LINEAR_LINES, power = pow(10, floor(log10(least))), m = least / power;
@@ -506,7 +506,7 @@ static double draw_linear_axis(cairo_t *cr, const msi_picture_frame *f, const ms
     if (!(high > low) || !isfinite(low + high)) return 0;
     const double step = choose_linear_step(high - low, &decimals);
     double widest = 0;
-    if (!(fmax(-low, high) / step < 1e15)) return 0; /* the header gives an axis far too large to be labelled */
+    if (!(fmax(-low, high) / step < 1e15)) return 0; /* the header gives an axis that is too long to be labelled */
     const int64_t end = (int64_t)floor(high / step + 1e-9);
     for (int64_t i = (int64_t)ceil(low / step - 1e-9); i <= end; i++) {
         const double fraction = ((double)i * step - first) / (last - first);

@@ -8,11 +8,11 @@
 #include "core/image.h"
 #include "io/fits/sky_wcs.h"
 
-/* Position of the image on the canvas. Lengths are in canvas pixels. */
+/* The position of the image on the canvas. Lengths are in canvas pixels. */
 typedef struct msi_picture_frame {
     double left, top, width, height;
     double scale; /* canvas pixels per image pixel */
-    int is_light; /* the colours about zero are light, so lines are dark */
+    int is_light; /* 1: colours about zero are light, so lines are dark */
     msi_image_geometry geometry;
     const msi_sky_wcs *wcs; /* used only by msi_picture_draw_axes */
 } msi_picture_frame;
@@ -26,7 +26,7 @@ void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f);
 void msi_picture_draw_border(cairo_t *cr, const msi_picture_frame *f, const char *title_x, const char *title_y,
                              double widest_left);
 
-/* msi_picture_format_direction - format longitude and latitude of the image centre like labels, to the
+/* msi_picture_format_direction - format longitude and latitude of the image centre as labels are, to the
  * microarcsecond. */
 void msi_picture_format_direction(char lng[64], char lat[64], const msi_sky_axes *a);
 
@@ -37,11 +37,11 @@ void msi_picture_draw_text(cairo_t *cr, double x, double y, double align, const 
 /* msi_picture_measure_text - return the width of such a text. */
 double msi_picture_measure_text(cairo_t *cr, const char *text);
 
-/* A linear axis: offsets on the sky, the uv plane, pixels. The value at the centre of 0-based pixel i is (i -
- * zero_pixel) * per_pixel. */
+/* A linear axis: offsets on the sky, the uv plane, or pixels. The value at the centre of 0-based pixel i is
+ * (i - zero_pixel) * per_pixel. */
 typedef struct msi_linear_axis {
-    double zero_pixel, per_pixel; /* per_pixel may be negative, not 0 */
-    const char *title;            /* with the unit */
+    double zero_pixel, per_pixel; /* per_pixel may be negative, but not 0 */
+    const char *title;            /* includes the unit */
 } msi_linear_axis;
 
 /* msi_picture_draw_linear - draw border, grid lines at round values, labels and titles of linear axes x and y. */

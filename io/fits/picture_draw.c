@@ -28,7 +28,7 @@ static void fit_brightness(msi_stretch *s, const float *sorted, int64_t m, doubl
     s->low = sorted[(int64_t)(0.0005 * (double)m)];
     s->high = sorted[m - 1];
     s->centre = median;
-    /* With sources far above the noise, the noise would be black. Keep a minimum for the linear range. */
+    /* If sources are far above the noise, all noise would be black. Keep a minimum for the linear range. */
     s->softening = fmax(4 * sigma, 1e-3 * (s->high - s->low));
     s->low = fmax(s->low, median - 4 * sigma);
     if (!(s->high > s->low)) {
@@ -57,7 +57,7 @@ static void fit_weights(msi_stretch *s, const float *sorted, int64_t m)
     s->softening = sorted[first] > 0 ? fmax(sorted[first], 1e-9 * s->high) : s->high;
 }
 
-/* Ignore the tails: a few faint pixels have indices far from all others. */
+/* Exclude the tails, because a few faint pixels have indices far from all others. */
 static void fit_index(msi_stretch *s, const float *sorted, int64_t m)
 {
     static const double TAIL = 0.01;
@@ -93,15 +93,15 @@ int msi_stretch_fit(msi_stretch *s, msi_picture_values kind, const float *value,
     return MSI_OK;
 }
 
-/* stretch_range - return the linear stretch from low to high > low. For signed values it is from -m to m, where m
- * is the larger of |low| and |high|. */
+/* Return a linear stretch from low to high > low. For signed values it goes from -m to m, where m is the larger of
+ * |low| and |high|. */
 static msi_stretch stretch_range(msi_picture_values kind, double low, double high)
 {
     const double largest = fmax(fabs(low), fabs(high));
     return kind == MSI_VALUES_SIGNED ? (msi_stretch){-largest, largest, 0, 0} : (msi_stretch){low, high, 0, 0};
 }
 
-/* Map a value to the scale on which colours are even. */
+/* Map a value to the scale on which colours are evenly spaced. */
 static double scale_value(const msi_stretch *s, double v)
 {
     return s->softening > 0 ? asinh((v - s->centre) / s->softening) : v;
@@ -156,7 +156,7 @@ static uint32_t sequential_colour(double t)
                      285 + 180 * t * (0.72 + 0.28 * t));
 }
 
-/* Half a step on either side of the middle is white, because no entry of the map is exactly zero. */
+/* Half a step on either side of the middle is white, because no entry of the map is exactly in the middle. */
 static uint32_t diverging_colour(double t)
 {
     const double half_step = 0.5 / (MSI_N_COLOUR - 1),
@@ -203,7 +203,7 @@ int msi_picture_save(msi_publish *p, int i, cairo_t *cr, cairo_surface_t *canvas
 
 enum { BAR_GAP = 16, BAR_WIDTH = 20, BAR_TICK_APART = 34 };
 
-/* Choose the prefix of a unit so that the largest value is 1 to 999. Returns the factor for values. */
+/* Choose the prefix of a unit for which the largest value is 1 to 999. Returns the factor for values. */
 static double choose_unit(const char *unit, double largest, char *text, size_t size)
 {
     static const struct {
@@ -237,8 +237,8 @@ static double draw_bar_tick(cairo_t *cr, double x, double y, double value)
     return msi_picture_measure_text(cr, text);
 }
 
-/* Draw ticks at even steps of 1, 2 or 5 times a power of ten, for values that colours follow linearly. Returns the
- * width of the widest label. */
+/* Draw ticks at even steps of 1, 2 or 5 times a power of ten, if colours are linear in the values. Returns the width of
+ * the widest label. */
 static double draw_even_ticks(cairo_t *cr, const msi_picture_frame *f, const msi_stretch *stretch, double factor)
 {
     static const double multiple[] = {1, 2, 5, 10};
@@ -256,8 +256,8 @@ static double draw_even_ticks(cairo_t *cr, const msi_picture_frame *f, const msi
     return widest;
 }
 
-/* Draw ticks for values that colours do not follow linearly. The roundest numbers come first, and each is drawn if it
- * is far enough from the others. Returns the width of the widest label. */
+/* Draw ticks if colours are not linear in the values. Round numbers are tried first; each is drawn if it is far enough
+ * from the others. Returns the width of the widest label. */
 static double draw_round_ticks(cairo_t *cr, const msi_picture_frame *f, const msi_stretch *stretch, double factor)
 {
     static const double multiple[] = {1, 5, 2, 3, 4, 7, 1.5};
@@ -291,7 +291,7 @@ static void draw_bar(cairo_t *cr, const msi_picture_frame *f, const msi_stretch 
         double y0 = f->top + f->height * (1 - (i + 1) / (double)MSI_N_COLOUR);
         cairo_set_source_rgb(cr, (double)(colour[i] >> 16 & 255) / 255, (double)(colour[i] >> 8 & 255) / 255,
                              (double)(colour[i] & 255) / 255);
-        /* Half a pixel of overlap keeps antialiasing from showing the seams. */
+        /* Overlap by half a pixel, so that antialiasing does not show seams. */
         cairo_rectangle(cr, x, y0, BAR_WIDTH, f->height / MSI_N_COLOUR + (i ? 0.5 : 0));
         cairo_fill(cr);
     }
@@ -321,7 +321,7 @@ void msi_picture_format_value(double value, const char *unit, char *text, size_t
 /* ---- The image. Lengths are in canvas pixels. ---- */
 
 enum {
-    LARGEST_SIDE = 1200, /* larger images are averaged down to this */
+    LARGEST_SIDE = 1200, /* larger images are averaged to this size */
     SMALLEST_SIDE = 800, /* smaller images are magnified: pixels are drawn as squares */
     MARGIN_LEFT = 150,
     MARGIN_RIGHT = 138,
@@ -398,7 +398,7 @@ static void draw_image(cairo_t *cr, const msi_picture_frame *f, const small_imag
     cairo_surface_destroy(surface);
 }
 
-/* Append the ellipse of the beam at half height to the path. */
+/* Append an ellipse, the beam at half maximum, to the path. */
 static void trace_beam(cairo_t *cr, double x, double y, double major, double minor, double pa_rad)
 {
     cairo_save(cr);
@@ -411,7 +411,7 @@ static void trace_beam(cairo_t *cr, double x, double y, double major, double min
     cairo_restore(cr);
 }
 
-/* Draw the ellipse at which a PSF should fall to a half: dark on light, so that it is visible on any colour. */
+/* Draw the ellipse on which a PSF should have half its peak: dark on light, to be visible on any colour. */
 static void outline_beam(cairo_t *cr, const msi_picture_frame *f, const msi_picture *p, double major, double minor)
 {
     const double x = f->left + ((double)(p->window.nx / 2) + 0.5) * f->scale;
@@ -466,7 +466,7 @@ static void trace_cell(cairo_t *cr, const double x[4], const double y[4], const 
     }
 }
 
-/* Draw the line of a contour: dark on light, as the outline of a beam. */
+/* Draw a contour line: dark on light, like the outline of a beam. */
 static void draw_contour(cairo_t *cr, const msi_picture_frame *f, const msi_picture *p)
 {
     const msi_fits_contour *c = p->contour;
@@ -495,7 +495,7 @@ static void draw_contour(cairo_t *cr, const msi_picture_frame *f, const msi_pict
     cairo_restore(cr);
 }
 
-/* Draw the labels of tiles, light on dark or dark on light, as large as the tiles have space for. */
+/* Draw the labels of tiles, light on dark or dark on light, as large as fits into the tiles. */
 static void draw_labels(cairo_t *cr, const msi_picture_frame *f, const msi_picture_tiles *t)
 {
     double widest = 1;
@@ -517,7 +517,7 @@ static void draw_labels(cairo_t *cr, const msi_picture_frame *f, const msi_pictu
     }
 }
 
-/* Draw a line of text from the left of the frame. A long line gets smaller letters. */
+/* Draw a line of text at the left edge of the frame. Long lines get smaller letters. */
 static void draw_caption(cairo_t *cr, const msi_picture_frame *f, double y, double size, const char *text)
 {
     const double space = f->width + MARGIN_RIGHT - 16;

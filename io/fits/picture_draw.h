@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Drawing a picture: image, axes, colour bar, beam and title. picture.c chooses what it shows. */
+/* Draws a picture: image, axes, colour bar, beam and title. picture.c chooses what it shows. */
 #ifndef MSI_PICTURE_DRAW_H
 #define MSI_PICTURE_DRAW_H
 
@@ -13,7 +13,7 @@
 #include "io/fits/publish.h"
 #include "io/fits/sky_wcs.h"
 
-/* ---- Colours of a picture: a stretch maps values to [0, 1], and a colour map maps those to colours ---- */
+/* ---- Colours: a stretch maps values to [0, 1], and a colour map maps these to colours ---- */
 
 enum { MSI_N_COLOUR = 256 };
 
@@ -24,12 +24,12 @@ typedef struct msi_stretch {
     double centre, softening;
 } msi_stretch;
 
-/* Kinds of values. */
+/* The kinds of values that pixels may have. */
 typedef enum msi_picture_values {
     MSI_VALUES_BRIGHTNESS, /* noise about zero, and sources above it */
     MSI_VALUES_SIGNED,     /* values of either sign, such as Q, U, V; zero has the middle colour */
-    MSI_VALUES_WEIGHTS,    /* not negative, over decades; the smallest positive value differs in colour from 0 */
-    MSI_VALUES_INDEX       /* spectral indices: linear over the bulk of the values */
+    MSI_VALUES_WEIGHTS,    /* positive or 0, over decades; the smallest positive value differs in colour from 0 */
+    MSI_VALUES_INDEX       /* spectral indices: linear over most of the values */
 } msi_picture_values;
 
 /*
@@ -54,7 +54,7 @@ typedef struct msi_picture_window {
     int64_t x, y, nx, ny;
 } msi_picture_window;
 
-/* Everything is borrowed for the call. */
+/* All pointers are borrowed for the call. */
 typedef struct msi_picture {
     const char *title, *detail; /* two lines above the image */
     int64_t nx, ny;             /* size of the image */
@@ -67,25 +67,24 @@ typedef struct msi_picture {
     const msi_linear_axis *axis;     /* [2] if wcs is NULL, for pixels of the window */
     msi_beam beam;                   /* zero: not drawn */
     double cell_rad;                 /* size of a pixel in y, needed with a beam */
-    int is_psf;                      /* the beam is outlined at the middle instead of drawn in a corner */
+    int is_psf;                      /* 1: outline the beam in the middle; 0: draw it in a corner */
     const msi_fits_contour *contour; /* contour of the whole image; NULL: none */
     const msi_picture_tiles *tiles;  /* NULL: one image */
     const msi_picture_style *style;  /* NULL: default */
 } msi_picture;
 
 /*
- * msi_picture_draw - draw output i of a plan as a PNG, up to and including msi_publish_seal. Large windows are averaged
+ * msi_picture_draw - draw output i of a plan as a PNG file, and seal it (msi_publish_seal). Large windows are averaged
  * over blocks to at most 1200 pixels a side.
  * Returns: as msi_picture_apart
  */
 int msi_picture_draw(msi_publish *p, int i, const msi_picture *picture);
 
-/* msi_picture_format_value - format a value such as "-1.234 mJy/beam": four digits, and the unit with a fitting
- * prefix. */
+/* msi_picture_format_value - format a value such as "-1.234 mJy/beam", with four digits and a suitable prefix. */
 void msi_picture_format_value(double value, const char *unit, char *text, size_t size);
 
 /*
- * msi_picture_save - write a canvas as output i of a plan, which is begun.
+ * msi_picture_save - write a canvas as output i of a plan, which has been begun.
  * Given:   cr  used for drawing; if it failed, this fails
  * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
  */

@@ -19,8 +19,8 @@
 #include "core/status.h"
 
 /*
- * The list of temporary files, for the signal handler. The handler may walk the list at any moment, so nodes are only
- * added, never freed or reused.
+ * The list of temporary files, for the signal handler. The handler may read the list at any time, so nodes are only
+ * added, and never freed or reused.
  */
 typedef struct temporary {
     struct temporary *next;
@@ -42,11 +42,11 @@ typedef struct output {
 struct msi_publish {
     int n;
     int overwrite;
-    int links; /* the directory of the first output has hard links */
+    int links; /* 1: the directory of the first output supports hard links */
     output *o; /* [n] */
 };
 
-/* Return the length of the directory part of a name with its last slash; 0 without a slash. */
+/* Return the length of the directory part of a name, including its last slash; 0 without a slash. */
 static size_t directory_length(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -61,10 +61,9 @@ static void unlink_temporary(temporary *t)
 }
 
 /*
- * Create a new, empty file in the directory of `name`. Its own name is short, because the final name may have NAME_MAX
- * characters.
- * Given: of  NULL, or the path of a file: then the new one is a hard link to it, and *fd is not changed. If the file
- *            system has no hard links, *out is NULL, and errno tells why.
+ * Create an empty file in the directory of `name`. Its own name is short, because `name` may have NAME_MAX characters.
+ * Given: of  NULL; or the path of a file, then the new file is a hard link to it, and *fd is not changed. If the file
+ *            system does not support hard links, *out is NULL, and errno has the reason.
  */
 static int create_temporary(temporary **out, int *fd, const char *name, const char *of)
 {
@@ -100,21 +99,21 @@ static int create_temporary(temporary **out, int *fd, const char *name, const ch
     return MSI_OK;
 }
 
-/* Fail unless the final name is free or may be replaced. */
+/* Fail unless the final name is unused, or its file may be replaced. */
 static int check_name(const char *name, int overwrite)
 {
     if (!name[0] || name[strlen(name) - 1] == '/')
         return msi_error_set(MSI_EARGUMENT, "'%s' is not a valid name for an output file", name);
     struct stat st;
     if (lstat(name, &st) == 0) {
-        if (S_ISLNK(st.st_mode) && stat(name, &st) != 0) st.st_mode = S_IFREG; /* dangling: the link is replaced */
+        if (S_ISLNK(st.st_mode) && stat(name, &st) != 0) st.st_mode = S_IFREG; /* a dangling link is replaced */
         if (!S_ISREG(st.st_mode))
             return msi_error_set(MSI_EOUTPUT, "%s: a %s of this name exists", name,
                                  S_ISDIR(st.st_mode) ? "directory" : "special file");
         if (!overwrite) return msi_error_about(msi_error_set(MSI_EARGUMENT, "%s: already exists", name), "overwrite");
         return MSI_OK;
     }
-    if (errno == ENOENT) return MSI_OK; /* create_temporary finds a missing directory */
+    if (errno == ENOENT) return MSI_OK; /* create_temporary reports a missing directory */
     return msi_error_set(MSI_EOUTPUT, "%s: %s", name, strerror(errno));
 }
 
@@ -129,7 +128,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*(const output *const *)a)->name, (*(const output *const *)b)->name);
 }
 
-/* Fail if two outputs have the same name: one would replace the other. */
+/* Fail if two outputs have the same name, since one would replace the other. */
 static int check_distinct(const msi_publish *p)
 {
     const output **sorted = malloc((size_t)p->n * sizeof *sorted);
@@ -269,7 +268,7 @@ int msi_publish_seal(msi_publish *p, int i)
     output *o = &p->o[i];
     if (o->state != BEGUN) return msi_error_set(MSI_EINTERNAL, "%s: output sealed before it was begun", o->name);
     int why = 0;
-    /* EINVAL: the file system does not support fsync. */
+    /* EINVAL means that the file system does not support fsync. */
     if (fsync(o->fd) != 0 && errno != EINVAL) why = errno;
     if (close(o->fd) != 0 && errno != EINTR && !why) why = errno;
     o->fd = -1;
@@ -306,7 +305,7 @@ int msi_publish_read(const msi_publish *p, int i, unsigned char **bytes, int64_t
     return rc;
 }
 
-/* Copy output `of` to output i, which is new. */
+/* Copy output `of` to output i, which has not been begun. */
 static int copy_output(msi_publish *p, int i, int of)
 {
     enum { PIECE = 1 << 20 };
@@ -342,8 +341,8 @@ int msi_publish_links(const msi_publish *p)
     return p->links;
 }
 
-/* Rename without replacing a file. If the file system has no such rename, a hard link does the same. If it has no hard
- * links either, check first that no file of that name exists. Returns 0 or an errno value. */
+/* Rename a file without replacing another. If the file system cannot do this in one step, use a hard link. If it has no
+ * hard links either, check first that no file has the new name. Returns 0 or an errno value. */
 static int rename_without_replacing(const char *from, const char *to)
 {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
@@ -358,7 +357,8 @@ static int rename_without_replacing(const char *from, const char *to)
     return rename(from, to) == 0 ? 0 : errno;
 }
 
-/* Sync the directory of an output. It allocates no memory: the files have their names, so only the disk may fail. */
+/* Sync the directory of an output. It allocates no memory: files have their names already, so only the disk may fail.
+ * */
 static int sync_directory(output *o)
 {
     size_t length = directory_length(o->name);
@@ -367,7 +367,7 @@ static int sync_directory(output *o)
     int rc = MSI_OK;
     int fd = open(length ? name : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     name[length] = first;
-    /* A directory without read permission cannot be synced. Some file systems do not support it. */
+    /* A directory without read permission cannot be synced, and some file systems do not support it. */
     if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
         rc = msi_error_set(MSI_EOUTPUT,
                            "%s: cannot sync its directory: %s; all files are complete, but a crash of the system may "

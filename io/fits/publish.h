@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Publish a set of output files as a whole: they are written under temporary names, synced, and renamed last. */
+/* Publishes the output files of a run together: they are written under temporary names, synced, and renamed last. */
 #ifndef MSI_IO_PUBLISH_H
 #define MSI_IO_PUBLISH_H
 
@@ -7,17 +7,16 @@
 #include <stdint.h>
 
 /*
- * The outputs of a run, numbered as in msi_publish_plan. The order of calls is: for each output msi_publish_begin,
- * writes, msi_publish_seal; then one msi_publish_commit for all. msi_publish_free removes outputs that are not
- * committed, so every failure path needs only `msi_publish_free(p)`. Several threads may write at once, each to its own
- * output.
+ * The outputs of a run, numbered as in msi_publish_plan. For each output call msi_publish_begin, write, and call
+ * msi_publish_seal; then call msi_publish_commit once. msi_publish_free removes outputs that are not committed, so
+ * every failure path only needs to call it. Several threads may write at the same time, each to another output.
  */
 typedef struct msi_publish msi_publish;
 
 /*
- * msi_publish_plan - check that the outputs can be made, before the run computes anything.
+ * msi_publish_plan - check that outputs can be created, before the run computes anything.
  *
- * Given:    name [n_name]  final names, copied; overwrite  non-zero: existing regular files may be replaced
+ * Given:    name [n_name]  final names, copied; overwrite  1: existing regular files may be replaced
  * Returned: *out           owned by the caller, freed by msi_publish_free
  * Returns:  0; MSI_EARGUMENT (an output exists and overwrite is 0, about "overwrite"; the same name twice);
  *           MSI_EOUTPUT (the directory is missing or not writable, which is tested by creating a file; the name is a
@@ -25,7 +24,7 @@ typedef struct msi_publish msi_publish;
  */
 int msi_publish_plan(msi_publish **out, const char *const *name, int n_name, int overwrite);
 
-/* msi_publish_n - return the number of outputs. msi_publish_name - return the final name of one, borrowed. */
+/* msi_publish_n - return the number of outputs. msi_publish_name - return the final name of output i, borrowed. */
 int msi_publish_n(const msi_publish *p);
 const char *msi_publish_name(const msi_publish *p, int i);
 
@@ -41,14 +40,14 @@ int msi_publish_begin(msi_publish *p, int i, int *fd);
 /* msi_publish_write - append n bytes to output i. Returns 0, MSI_EOUTPUT. */
 int msi_publish_write(msi_publish *p, int i, const void *data, size_t n);
 
-/* msi_publish_write_at - write n bytes to output i from byte `at` on. Several threads may write at several places. */
+/* msi_publish_write_at - write n bytes to output i from byte `at` on. Several threads may write at different places. */
 int msi_publish_write_at(const msi_publish *p, int i, int64_t at, const void *data, size_t n);
 
 /*
- * msi_publish_fail - record that writing output i failed.
- * Given:   errno_value  the reason of the system; 0: unknown, then only `reason` is the text
+ * msi_publish_fail - set the error that output i cannot be written.
+ * Given:   errno_value  reason of the system; 0 if it is unknown, then `reason` is the whole text
  *          reason       may be NULL
- * Returns: MSI_EOUTPUT, with the final name and the reason as message
+ * Returns: MSI_EOUTPUT, with the final name and the reason in the message
  */
 int msi_publish_fail(const msi_publish *p, int i, int errno_value, const char *reason);
 
@@ -62,8 +61,8 @@ int msi_publish_seal(msi_publish *p, int i);
  */
 int msi_publish_read(const msi_publish *p, int i, unsigned char **bytes, int64_t *n);
 
-/* msi_publish_drop - remove output i, which need not be begun, from what is published.
- * msi_publish_is_dropped - return whether output i was removed in this way. */
+/* msi_publish_drop - remove output i, begun or not, from the outputs that are published.
+ * msi_publish_is_dropped - return 1 if output i was dropped. */
 void msi_publish_drop(msi_publish *p, int i);
 int msi_publish_is_dropped(const msi_publish *p, int i);
 
@@ -73,16 +72,16 @@ int msi_publish_is_dropped(const msi_publish *p, int i);
  */
 int msi_publish_link(msi_publish *p, int i, int of);
 
-/* msi_publish_links - return 1 if the directory of the first output has hard links, so that msi_publish_link needs no
- * space. */
+/* msi_publish_links - return 1 if the directory of the first output supports hard links, so that msi_publish_link takes
+ * no disk space. */
 int msi_publish_links(const msi_publish *p);
 
 /*
  * msi_publish_commit - rename all outputs to their final names, then fsync their directories.
  *
  * Returns: 0; MSI_EINTERRUPTED (a signal arrived before the first rename; no output is published);
- *          MSI_EOUTPUT (a rename failed, or overwrite is 0 and another program has made a file of that name, which is
- *          kept; outputs that were renamed before are complete and stay); MSI_EINTERNAL (an output is not sealed)
+ *          MSI_EOUTPUT (a rename failed; or overwrite is 0 and another program has created the file, which is kept; the
+ *          outputs renamed before are complete and stay); MSI_EINTERNAL (an output is not sealed)
  */
 int msi_publish_commit(msi_publish *p);
 
@@ -90,8 +89,8 @@ int msi_publish_commit(msi_publish *p);
 void msi_publish_free(msi_publish *p);
 
 /*
- * msi_publish_emergency - unlink every temporary file of this process. It is async-signal-safe, for the handler of a
- * signal that ends the process at once.
+ * msi_publish_emergency - unlink every temporary file of this process. It is async-signal-safe, so that a signal
+ * handler can call it before it ends the process.
  */
 void msi_publish_emergency(void);
 

@@ -14,12 +14,12 @@
 static const double DEG_PER_RAD = 180 / MSI_PI;
 
 struct msi_sky_wcs {
-    /* wcslib takes a non-const pointer even for reading. It is not changed after wcsset. */
+    /* not const, because wcslib's functions take non-const pointers; it does not change after wcsset */
     struct wcsprm *prm;
     msi_sky_axes axes;
 };
 
-/* Frames: name in Measurement Sets, and CTYPE, RADESYS, EQUINOX in FITS. equinox -1: the Julian year of the
+/* Frames: name in Measurement Sets, and CTYPE, RADESYS, EQUINOX in FITS. equinox -1 stands for the Julian year of the
  * observation. */
 typedef struct frame_entry {
     const char *name, *lng, *lat, *radesys;
@@ -48,7 +48,7 @@ static void name_frame(msi_sky_axes *a, const char *frame, double mjd)
         break;
     }
     if (!a->frame_is_standard) {
-        /* Use the generic names of the FITS standard, xyLN and xyLT. Readers would take RA and DEC for ICRS. */
+        /* Use the generic names xyLN and xyLT of the FITS standard. With RA and DEC, readers would assume ICRS. */
         const char *name = frame[0] && frame[1] ? frame : "UNKNOWN";
         strcpy(a->ctype[0], "xxLN-SIN");
         strcpy(a->ctype[1], "xxLT-SIN");
@@ -122,7 +122,7 @@ int msi_sky_wcs_create(msi_sky_wcs **out, const msi_image_geometry *geometry, do
             prm->cdelt[i] = a->cdelt_deg[i];
             prm->crpix[i] = a->crpix[i];
         }
-        /* Set LONPOLE, as its default differs at the pole. There m still points along RA0 + 180 degrees. */
+        /* Set LONPOLE, because its default is different at the pole. There m then points along RA0 + 180 degrees. */
         prm->lonpole = 180;
         status = wcsset(prm);
     }

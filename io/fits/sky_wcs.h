@@ -11,13 +11,13 @@ typedef struct msi_sky_wcs msi_sky_wcs;
 typedef struct msi_sky_axes {
     char ctype[2][9];    /* 'RA---SIN', 'DEC--SIN' */
     double crval_deg[2]; /* the image centre */
-    double cdelt_deg[2]; /* first negative: longitude grows to lower x */
-    double crpix[2];     /* FITS, 1-based: N/2 + 1 */
+    double cdelt_deg[2]; /* first one negative: longitude grows towards lower x */
+    double crpix[2];     /* 1-based as in FITS: N/2 + 1 */
     double lonpole_deg, latpole_deg;
     char radesys[16];      /* "" if the frame has none (galactic ..) */
     double equinox;        /* years; 0 if the frame has none */
-    int frame_is_standard; /* 0: FITS has no name for the frame; ctype is then such as 'AZLN-SIN' */
-    int is_equatorial;     /* right ascension and declination; 0: galactic .. */
+    int frame_is_standard; /* 0: FITS has no name for the frame; ctype is then 'AZLN-SIN' or the like */
+    int is_equatorial;     /* 1: right ascension and declination; 0: galactic and others */
     char frame[16];        /* name in Measurement Sets: J2000, ICRS, B1950 .. */
 } msi_sky_axes;
 
@@ -34,7 +34,7 @@ int msi_sky_wcs_create(msi_sky_wcs **out, const msi_image_geometry *geometry, do
                        const char *frame, double mjd);
 
 /*
- * msi_sky_wcs_frame - find the name in Measurement Sets of the frame in a FITS header.
+ * msi_sky_wcs_frame - find the frame of a FITS header, by its name in Measurement Sets.
  *
  * Given:    ctype_lng, ctype_lat  CTYPE of the two sky axes
  *           radesys, equinox      "" and 0 if absent: the FITS standard infers one from the other
@@ -76,8 +76,7 @@ const msi_sky_axes *msi_sky_wcs_axes(const msi_sky_wcs *w);
  */
 int msi_sky_wcs_pixel_to_sky(const msi_sky_wcs *w, const double pixel[2], double sky[2]);
 
-/* msi_sky_wcs_sky_to_pixel - do the inverse. Returns 0 if the direction is on the other half of the sky (pixel is
- * NaN). */
+/* msi_sky_wcs_sky_to_pixel - the inverse. Returns 0 if the direction is on the other half of the sky (pixel is NaN). */
 int msi_sky_wcs_sky_to_pixel(const msi_sky_wcs *w, const double sky[2], double pixel[2]);
 
 void msi_sky_wcs_free(msi_sky_wcs *w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A child process reads each table of an H5Parm file and puts a head and the arrays in the order of
- * `arrays`. This process checks the head, and copies the arrays.
+ * Implementation of h5_files.h. A child process reads the tables of a file. For each table it writes a head, and the
+ * arrays in the order of list_arrays. This process checks the head and copies the arrays.
  */
 #include "io/h5/h5_files.h"
 
@@ -20,11 +20,11 @@
 
 /* ---- Reading in a separate process ---- */
 
-/* CPU time after which a step of the child, such as the tables of a file without their values, counts as endless: the
- * HDF5 library loops in some damaged files. A step of a good file takes less than 0.1 s. */
+/* Limit of CPU time for a step of the child, such as reading a file without its values: the HDF5 library loops in some
+ * damaged files. A step takes less than 0.1 s for a valid file. */
 #define MSI_H5_STEP_S 4.0
 
-/* The file that the child reads, and the pipe for its output. */
+/* The file that the child reads, and the descriptor for its output. */
 typedef struct job {
     const char *path;
     int (*read)(int fd, const char *path, void *of);
@@ -32,7 +32,7 @@ typedef struct job {
     int fd;
 } job;
 
-/* h5_put - append to the result of the child. Returns: 0, MSI_ENOMEM */
+/* Append bytes to the output of the child. Returns: 0, MSI_ENOMEM */
 static int h5_put(int fd, const void *bytes, int64_t n)
 {
     const char *from = bytes;
@@ -67,12 +67,13 @@ static int take_result(int fd, const char *path,
 }
 
 /*
- * h5_apart - read a file in a child process and take its result. It forks.
+ * Read a file in a child process and take its output. This forks.
  * Given:    path
- *           read  in the child: reads the file and puts its result by h5_put. Returns: a status, with a message
- *           take  in this process: copies the result [n_byte], which may have any value if the child is damaged
- *           of    for both
- * Returns:  0, those of read and take, MSI_EINPUT (the child died), MSI_ENOMEM, MSI_EINTERRUPTED
+ *           read  called in the child: reads the file, and writes by h5_put. Returns: a status, with a message
+ *           take  called in this process: copies the output [n_byte], which may have any value if the child was
+ *                 corrupted
+ *           of    argument of both
+ * Returns:  0, codes of read and take, MSI_EINPUT (the child died), MSI_ENOMEM, MSI_EINTERRUPTED
  */
 static int h5_apart(const char *path, int (*read)(int fd, const char *path, void *of),
                     int (*take)(void *of, const char *path, const char *bytes, int64_t n_byte), void *of)
@@ -91,9 +92,9 @@ static int h5_apart(const char *path, int (*read)(int fd, const char *path, void
     return rc;
 }
 
-/* ---- Reading a table: the part that calls the HDF5 library, in the separate process ---- */
+/* ---- Reading of a table by the HDF5 library, in the child ---- */
 
-/* solution_table_free - leave it empty. */
+/* Free a table and leave it empty. */
 static void solution_table_free(msi_solution_table *t)
 {
     msi_free(t->time_s);
@@ -108,8 +109,7 @@ static void solution_table_free(msi_solution_table *t)
 #ifndef MSI_HAVE_HDF5
 
 /*
- * h5parm_file_read - read one table in this process.
- * Given:    names  of all tables that are wanted, for messages
+ * Read one table in this process.
  * Returned: *out   emptied by solution_table_free, also after a failure
  * Returns:  as msi_h5parm_read
  */
@@ -149,7 +149,7 @@ static int damaged(const reading *r, const char *what)
 
 /* ---- Texts ---- */
 
-/* Copy a text of a file, which may be padded. */
+/* Copy a text of a file, without its padding. */
 static void copy_text(char *to, size_t size, const char *from, size_t n)
 {
     size_t length = 0;
@@ -159,7 +159,7 @@ static void copy_text(char *to, size_t size, const char *from, size_t n)
     to[length] = 0;
 }
 
-/* Read a text attribute. Returns: 1; 0 if it is missing or no text */
+/* Read a text attribute. Returns: 1; 0 if it is missing or is not a text */
 static int read_attribute(hid_t of, const char *name, char *text, size_t size)
 {
     char buffer[1024] = "";
@@ -217,8 +217,8 @@ static int read_texts(const reading *r, const char *name, int64_t n, msi_h5_text
 
 /* ---- Numbers ---- */
 
-/* Return whether the file can hold the values of a dataset, so that damaged dimensions do not take memory. Filters store
- * at most this many values in a byte. */
+/* Return 1 if the file is large enough for the values of a dataset, so that damaged dimensions do not take memory.
+ * Filters store at most this many values in a byte. */
 static int can_hold(hid_t d, hid_t space)
 {
     enum { VALUES_IN_A_BYTE = 1 << 16 };
@@ -231,7 +231,7 @@ static int can_hold(hid_t d, hid_t space)
     return is_known && n > 0 && stored <= bytes && (hsize_t)n / VALUES_IN_A_BYTE <= stored;
 }
 
-/* Return the dimensions of a dataset. Returned: dim [AXES]. Returns: their number; -1 */
+/* Get the dimensions of a dataset. Returned: dim [AXES]. Returns: their number; -1 on failure */
 static int dimensions(hid_t of, const char *name, int64_t *dim)
 {
     hsize_t size[H5S_MAX_RANK];
@@ -251,7 +251,7 @@ static int read_numbers(const reading *r, const char *name, hid_t memory, void *
 {
     const hid_t d = H5Dopen2(r->table, name, H5P_DEFAULT), type = d < 0 ? -1 : H5Dget_type(d);
     const H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
-    /* A damaged type may have gigabytes. */
+    /* The size of a damaged type may be gigabytes. */
     const int is_number = (class == H5T_FLOAT || class == H5T_INTEGER) && H5Tget_size(type) <= 16;
     const int ok = is_number && H5Dread(d, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) >= 0;
     if (type >= 0) H5Tclose(type);
@@ -347,7 +347,7 @@ static int open_table(reading *r)
                          r->path, r->name, title);
 }
 
-/* Read the order of the axes and their lengths. */
+/* Read the order and the lengths of the axes. */
 static int read_axes(reading *r)
 {
     char axes[256], *rest;
@@ -376,7 +376,7 @@ static int read_axes(reading *r)
     return MSI_OK;
 }
 
-/* Find the place of each polarisation of the file. Returned: place [n] */
+/* Find the index of each polarisation of the file. Returned: place [n] */
 static int read_polarisations(reading *r, int64_t *place)
 {
     static const char *const names[2][4] = {{"XX", "XY", "YX", "YY"}, {"RR", "RL", "LR", "LL"}};
@@ -408,7 +408,7 @@ typedef struct source {
     double dir[2];
 } source;
 
-/* Return a name without brackets. */
+/* Copy a name without brackets. */
 static void bare(char *to, const char *from)
 {
     const size_t n = strlen(from);
@@ -474,7 +474,7 @@ static int find_directions(const reading *r)
 
 /* ---- Values ---- */
 
-/* Put values, in the order of the file, to their places. Those of weight 0 become NaN. */
+/* Store values, which are in the order of the file, in the order of the table. Values of weight 0 become NaN. */
 static int arrange(const reading *r, const float *value, const float *weight, const int64_t *place)
 {
     const msi_solution_table *t = r->out;
@@ -562,14 +562,14 @@ static int h5parm_file_read(msi_solution_table *out, const char *path, const cha
 
 #endif
 
-/* The tables to read, and where to store them. */
+/* The tables to read, and where they are stored. */
 typedef struct request {
     const char *names; /* names of tables, separated by commas */
     int n_table;
     msi_h5parm *out;
 } request;
 
-/* The part of a table that is not in arrays. */
+/* The members of a table that are not arrays. */
 typedef struct head {
     msi_h5_text name;
     int32_t kind, has_dir, has_ant;
@@ -584,7 +584,7 @@ typedef struct array {
 
 enum { N_ARRAY = 6 };
 
-/* List the arrays of a table. Returned: bytes of all */
+/* List the arrays of a table. Returns: bytes of all arrays */
 static int64_t list_arrays(msi_solution_table *t, array list[N_ARRAY])
 {
     const array all[N_ARRAY] = {
@@ -631,7 +631,7 @@ static int put_tables(int fd, const char *path, void *of)
 
 /* ---- This process ---- */
 
-/* Copy a table from the child's output. Given and returned: *at. Returns: as msi_h5parm_read */
+/* Copy a table from the output of the child. Given and returned: *at. Returns: as msi_h5parm_read */
 static int take_table(msi_solution_table *t, const char *path, const char *bytes, int64_t n_byte, int64_t *at)
 {
     static const char WRONG[] = "%s: truncated or corrupt: the process that reads it returned impossible sizes";
@@ -737,7 +737,7 @@ static int read_hamaker_attribute(hid_t of, const char *name, double *value)
     return ok;
 }
 
-/* Read the dataset. Returns: 1; 0 if it is of another format */
+/* Read the dataset. Returns: 1; 0 if it has another format */
 static int read_coefficients(hid_t file, msi_hamaker *h)
 {
     hsize_t size[H5S_MAX_RANK] = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * HDF5 files: H5Parm, the solutions of a calibration by antenna, direction, time, frequency and polarisation; and the
- * coefficients of Hamaker's model of a dipole. The HDF5 library reads a file in a separate process, because a damaged
- * file may crash it; this process checks the result.
+ * HDF5 files: H5Parm, which has calibration solutions by antenna, direction, time, frequency and polarisation; and
+ * files of coefficients of Hamaker's dipole model. The HDF5 library reads a file in a separate process, because a
+ * damaged file may crash it. This process checks the result.
  */
 #ifndef MSI_IO_H5_FILES_H
 #define MSI_IO_H5_FILES_H
@@ -20,12 +20,12 @@ typedef enum msi_solution_kind {
     MSI_SOLUTION_ROTATION_MEASURE /* rad / m^2 */
 } msi_solution_kind;
 
-/* A text of a file, which ends with 0. */
+/* A text of a file, with a terminating zero. */
 typedef struct msi_h5_text {
     char text[128];
 } msi_h5_text;
 
-/* A table of solutions. An axis that the file lacks has one element, which holds everywhere. */
+/* A table of solutions. If the file has no such axis, the axis has one element, which applies everywhere. */
 typedef struct msi_solution_table {
     msi_h5_text name;
     msi_solution_kind kind;
@@ -56,19 +56,20 @@ enum { MSI_H5_MOST_TABLES = 8 };
  */
 int msi_h5parm_read(msi_h5parm *out, const char *path, const char *names);
 
-/* msi_h5parm_free - leave it empty. */
+/* msi_h5parm_free - free the tables and leave the struct empty. */
 void msi_h5parm_free(msi_h5parm *h);
 
-/* Coefficients of Hamaker's model of a LOFAR dipole, in an HDF5 file such as HamakerHBACoeff.h5 of EveryBeam. */
+/* ---- Coefficients of Hamaker's model of a LOFAR dipole, from a file such as HamakerHBACoeff.h5 of EveryBeam ---- */
 
-enum { MSI_HAMAKER_MOST = 1024 }; /* coefficients */
+enum { MSI_HAMAKER_MOST = 1024 }; /* most coefficients */
 
-/* The response is a sum over harmonics in azimuth of polynomials in the frequency, (f - centre_hz) / range_hz, and the
- * angle from the zenith. */
+/* The response is a sum over harmonics in azimuth. Each is a polynomial in (f - centre_hz) / range_hz and the angle
+ * from the zenith. */
 typedef struct msi_hamaker {
     double centre_hz, range_hz;
     int32_t n_harmonic, n_angle, n_freq;
-    msi_c64 coefficient[MSI_HAMAKER_MOST]; /* [n_harmonic][n_angle][n_freq][2] of powers; the last index: theta, phi */
+    /* [n_harmonic][n_angle][n_freq][2]: indices are powers of angle and frequency; the last one is theta, phi */
+    msi_c64 coefficient[MSI_HAMAKER_MOST];
 } msi_hamaker;
 
 /*

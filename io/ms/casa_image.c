@@ -9,22 +9,22 @@
 #include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
 
-/* The shared memory. */
+/* The shared memory that the reader process fills. */
 typedef struct answer {
     msi_casa_image image; /* without pixels */
     float pixel[];        /* [n_plane][ny][nx] */
 } answer;
 
-/* Most pixels for each byte of a file: the file of a mask has one bit for each pixel. */
+/* Most pixels that a byte of a file may have: a mask has one bit for each pixel. */
 enum { PIXELS_OF_BYTE = 8 };
 
-/* The arguments of the reader process: the memory for the pixels, and its capacity. */
+/* The arguments of the reader process. */
 typedef struct job {
     const char *path;
     int64_t most_pixel;
 } job;
 
-/* Largest number of pixels that is accepted. Its number of bytes does not overflow. */
+/* Largest accepted number of pixels; their bytes do not overflow. */
 static const int64_t MOST_PIXEL = (int64_t)1 << 40;
 
 /* ---- The process that reads ---- */
@@ -68,7 +68,7 @@ static int check_size(const msi_casa_image *i, const job *j)
                          j->path, (long long)i->nx, (long long)i->ny, (long long)i->n_plane);
 }
 
-/* Read a plane. The axes beyond the first two are read one plane at a time. */
+/* Read a plane of the first two axes. */
 static int read_plane(ccc_table *t, const msi_casa_image *image, int64_t plane, float *pixel)
 {
     int64_t shape[CCC_MAX_DIM];
@@ -91,7 +91,7 @@ static int read_image(msi_child *self, void *of)
     ccc_table *t;
     msi_ms_child_begin();
     msi_ms_limit_memory(&j->path, 1);
-    /* A mask has one bit per pixel in its file, and a byte per pixel here. */
+    /* A mask has one bit per pixel in its file, but a byte per pixel in memory. */
     msi_ms_limit_lift();
     MSI_CCC(ccc_table_open(&t, j->path, CCC_READ, CCC_LOCK_NONE));
     MSI_TRY(describe(t, j->path, &a->image));
@@ -103,7 +103,7 @@ static int read_image(msi_child *self, void *of)
 
 /* ---- The caller ---- */
 
-/* Copy an image. Damage of the file may have damaged the process that read it. */
+/* Copy and check an image: a damaged file may have corrupted the process that read it. */
 static int take_image(const answer *a, const job *j, msi_casa_image *image)
 {
     *image = a->image;
@@ -129,7 +129,8 @@ int msi_casa_image_read(msi_casa_image *image, const char *path)
                            .cpu_s = MSI_CHILD_STEP_S};
     *image = (msi_casa_image){0};
     int rc = msi_child_start(&child, &spec);
-    /* Only a mask has a pixel for each bit of its files. Where the address space is limited, allocate for floats. */
+    /* Only a mask has as many pixels as its files have bits. If the address space is limited, allocate for floats
+     * instead. */
     while (rc == MSI_ENOMEM && of.most_pixel > bytes / 4) {
         of.most_pixel /= 2;
         spec.shared_bytes = (int64_t)sizeof(answer) + of.most_pixel * (int64_t)sizeof(float);

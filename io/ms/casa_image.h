@@ -14,9 +14,9 @@ typedef struct msi_casa_image {
     double crpix[2]; /* counted from 0 */
     double pc[2][2];
     double lonpole_deg, latpole_deg; /* NaN if the image does not have them */
-    int n_parameter;                 /* parameters of the projection */
+    int n_parameter;                 /* number of parameters of the projection */
     double parameter[MSI_CASA_PARAMETERS];
-    int64_t nx, ny, n_plane; /* planes along all axes beyond the first two */
+    int64_t nx, ny, n_plane; /* number of planes along all axes after the first two */
     float *pixel;            /* [n_plane][ny][nx] owned */
 } msi_casa_image;
 

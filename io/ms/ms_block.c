@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Read the rows of a block. Consecutive rows are read as a range; rows with small gaps are read together with the
- * gaps. */
+/* Reads the rows of a block. Consecutive rows are read as a range. Rows with small gaps between them are read together
+ * with the gaps. */
 #include "io/ms/ms_block.h"
 
 #include <math.h>
@@ -87,8 +87,8 @@ static int fits(const msi_ms_setup *s, int ndim, const int64_t *shape)
     return ndim == 2 && shape[0] == s->n_corr && shape[1] == s->n_stored;
 }
 
-/* Return whether all rows of a group, and those between them, have cells of the stored shape. This is fast in most
- * sets. / */
+/* Return 1 in *all if all rows of a group, and those between them, have cells of the stored shape. This is a fast check
+ * that succeeds for most sets. */
 static int all_fit(msi_ms_reader *r, const msi_ms_group *g, const char *column, int *all)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -214,7 +214,7 @@ static int grow_rows(msi_ms_reader *r, struct msi_ms_buffer *b, int64_t n)
     return msi_ms_buffer_fit_rows(b, n);
 }
 
-/* Data and weights are allocated only if they are read (has_data). */
+/* Grow the arrays of samples. Data and weights are allocated only if they are read (has_data). */
 static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t *n_allocated, int64_t n, int has_data)
 {
     if (*n_allocated >= n) return MSI_OK;
@@ -300,7 +300,8 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
 
 /* ---- Samples of a table ---- */
 
-/* Copy the kept rows (NULL: all) of `in`, [row][n_span][n_corr], to `out`, [n_kept][n_chan][n_corr], with channels in order. */
+/* Copy the kept rows (NULL: all) of `in`, [row][n_span][n_corr], to `out`, [n_kept][n_chan][n_corr], with channels in
+ * order. */
 static void arrange(const msi_ms_setup *s, const int32_t *kept, int64_t n_kept, const void *in, void *out, size_t size)
 {
     const size_t group = (size_t)s->n_corr * size, row_in = (size_t)s->n_span * group;
@@ -372,7 +373,7 @@ static int read_samples(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_b
 
 /* ---- Rows and samples of a visibility store ---- */
 
-/* A part of a planned range of rows that lies in one run and one chunk. */
+/* A part of a planned range of rows that is in one run and one chunk. */
 typedef struct row_part {
     const msi_msv_run *run;
     const msi_msv_chunk *chunk;
@@ -386,7 +387,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Find the part that begins with a row, of at most n rows. */
+/* Find the part of at most n rows that begins with a row. */
 static int find_row_part(const msi_ms_set *set, const msi_ms_group *g, int64_t row, int64_t n, row_part *s)
 {
     const msi_msv_file *f = set->store->file;
@@ -408,7 +409,7 @@ static int find_row_part(const msi_ms_set *set, const msi_ms_group *g, int64_t r
 typedef struct opened_chunk {
     const msi_msv_chunk *chunk;
     msi_msv_layout layout;
-    int64_t row, data_row; /* rows before the current one, and those of them with samples */
+    int64_t row, data_row; /* number of rows before the current one, and of those with samples */
 } opened_chunk;
 
 static int has_stored_data(const char *base, const msi_msv_layout *l, int64_t i)
@@ -433,13 +434,13 @@ static int open_chunk(const msi_ms_set *set, const msi_msv_chunk *chunk, opened_
     return MSI_OK;
 }
 
-/* Return an antenna of a file, which may be damaged. */
+/* Return an antenna of a file; 0 if the file is damaged and it is out of range. */
 static int32_t stored_antenna(const msi_ms_set *set, int32_t a)
 {
     return a >= 0 && a < set->n_antenna ? a : 0;
 }
 
-/* Return the same for antennas of a file, which may be damaged. */
+/* Return msi_ms_block.pair of two antennas of a file, which may be damaged. */
 static uint8_t stored_pair(const msi_ms_set *set, int32_t a, int32_t b)
 {
     const int is_sound = stored_antenna(set, a) == a && stored_antenna(set, b) == b;
@@ -475,10 +476,10 @@ static void read_stretch(msi_ms_reader *r, const msi_ms_group *g, const row_part
 }
 
 /*
- * Read the coordinates of the planned rows of a group into the buffer, without the dropped rows. raw.source gets the
- * place of the samples. read_store_samples - read those.
- * Given:    g       planned rows; n_kept  of read_store_rows
- * Returned: *data   the visibilities: the buffer's, or the store's own where the reader lends them
+ * read_store_rows - read the coordinates of the planned rows of a group into the buffer, without dropped rows.
+ * raw.source gets the places of their samples. read_store_samples - read the samples of these rows.
+ * Given:    g       planned rows; n_kept  from read_store_rows
+ * Returned: *data   the visibilities: in the buffer, or in the store's map if the reader lends them
  * Returns:  0, MSI_EINPUT (the columns are damaged), MSI_ENOMEM
  */
 static int read_store_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t *n_kept)
@@ -544,7 +545,7 @@ static void copy_stored_flags(const msi_ms_setup *s, const char *bits, uint8_t *
         spread_flags(bits, (int64_t)s->chan_index[k] * s->n_corr, s->n_corr, out + (int64_t)k * s->n_corr);
 }
 
-/* Rows without stored samples get flagged zeros. */
+/* Set the samples of a row that has none in the store to flagged zeros. */
 static void clear_row(int64_t n, msi_c32 *data, float *weight, uint8_t *flag)
 {
     memset(data, 0, (size_t)n * sizeof *data);
@@ -552,7 +553,7 @@ static void clear_row(int64_t n, msi_c32 *data, float *weight, uint8_t *flag)
     memset(flag, 1, (size_t)n);
 }
 
-/* Return whether the store has the data of a block in the block's own layout. */
+/* Return 1 if the store has the data of a block in the layout of the block. */
 static int can_lend_data(const msi_ms_reader *r, const msi_ms_setup *s, int64_t n_kept)
 {
     const msi_ms_source *source = r->raw.source;
@@ -661,7 +662,7 @@ static void limit_uv(const msi_ms_selection *selection, const msi_ms_setup *s, c
     }
 }
 
-/* Check the cells that are read directly, and read WEIGHT if rows lack WEIGHT_SPECTRUM. */
+/* Check the cells that are read directly, and read WEIGHT if some rows have no WEIGHT_SPECTRUM. */
 static int prepare_fill(msi_ms_reader *r, const msi_ms_group *g, int64_t n_kept)
 {
     const msi_ms_set *set = &r->set[r->set_index];

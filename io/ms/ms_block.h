@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The state of a reader, and the reading of one block. */
+/* The state of a reader, and functions that read one block. */
 #ifndef MSI_IO_MS_BLOCK_H
 #define MSI_IO_MS_BLOCK_H
 
@@ -10,10 +10,10 @@ enum {
     MSI_MS_MAX_GROUPS = 256    /* pairs of setup and field in a plan */
 };
 
-/* Limit of coordinates: no baseline is longer, and squares of larger values may overflow. */
+/* Limit of coordinates. No baseline is longer, and squares of larger values could overflow. */
 #define MSI_MS_MAX_UVW_M 1e12
 
-/* The arrays of one block of the caller. */
+/* The arrays of a block that the caller has. */
 struct msi_ms_buffer {
     struct msi_ms_buffer *next;
     int64_t n_row_allocated, n_sample_allocated;
@@ -24,12 +24,13 @@ struct msi_ms_buffer {
     msi_c32 *data;
     float *weight;
     uint8_t *flag;
-    void *converted;   /* in a slot of a pool: the converted block, instead of the three above */
-    float *row_weight; /* in a slot of a pool with rows alone: [n_row][n_corr] WEIGHT; read only if rows lack
-                          WEIGHT_SPECTRUM */
+    void *converted; /* slot of a pool: the converted block, instead of data, weight and flag */
+    /* slot of a pool for blocks without samples: [n_row][n_corr] WEIGHT; read only if rows have no WEIGHT_SPECTRUM */
+    float *row_weight;
 };
 
-/* The samples of a row in a visibility store: chunk, and index among its rows with samples; -1: the row has none. */
+/* Where a visibility store has the samples of a row: the chunk, and the index among its rows with samples; -1: no
+ * samples. */
 typedef struct msi_ms_source {
     const struct msi_msv_chunk *chunk;
     int64_t row;
@@ -42,14 +43,14 @@ typedef struct msi_ms_group {
     int n_piece;
 } msi_ms_group;
 
-/* Columns as stored, before rows are dropped and channels are ordered. */
+/* Columns as stored, before rows are dropped and channels are sorted. */
 typedef struct msi_ms_raw {
     int64_t n_row_allocated, n_sample_allocated;
     int64_t *row;
     int32_t *antenna1, *antenna2, *kept;
     uint8_t *flag_row;
-    float *row_weight;  /* [n_row][n_corr] WEIGHT of the rows read, then of the kept rows */
-    int has_row_weight; /* in the last block */
+    float *row_weight;  /* [n_row][n_corr] WEIGHT: of the rows read, later of the kept rows */
+    int has_row_weight; /* 1: the last block has it */
     msi_ms_source *source;
     msi_c32 *data;
     float *weight;
@@ -83,30 +84,30 @@ struct msi_ms_reader {
     int set_index; /* position of reading */
     int64_t run_index, run_offset;
     int n_piece, n_group, next_group;
-    int64_t n_taken;         /* groups so far in the share of this reader */
+    int64_t n_taken;         /* number of groups read so far in this reader's share */
     int share, n_share;      /* as in msi_ms_opening */
-    int whole_fields;        /* shares are of whole fields */
-    int64_t n_share_row;     /* rows of the share, about */
-    int64_t n_sample_passed; /* samples in groups so far, in the share or not; counted only with shares */
+    int whole_fields;        /* 1: shares consist of whole fields */
+    int64_t n_share_row;     /* approximate number of rows of the share */
+    int64_t n_sample_passed; /* samples of the groups so far, of all shares; counted only if there are shares */
     msi_ms_run *piece;
     msi_ms_group group[MSI_MS_MAX_GROUPS];
     msi_ms_raw raw;
     struct msi_ms_buffer *buffers;
-    void *pool; /* borrowed; its processes read; NULL: this process reads */
+    void *pool; /* borrowed; its processes read the blocks; NULL: this process does */
     const msi_ms_pool_ops *pool_ops;
-    int64_t pool_opening; /* number of the opening of the pool to which this reader belongs */
-    int lends;            /* msi_ms_block.data may point into a visibility store instead of the buffer of the block */
+    int64_t pool_opening; /* number of the pool's opening that made this reader */
+    int lends;            /* 1: msi_ms_block.data may point into a visibility store */
 };
 
 /* msi_ms_reader_make - make a reader of sets that are not opened yet. Returns: 0, MSI_ENOMEM. */
 int msi_ms_reader_make(msi_ms_reader **out, const char *const *paths, int n_path);
 
-/* msi_ms_reader_open_with - do msi_ms_reader_open in one of several processes that open the same sets (ms_metadata.h) and
- * find the same; NULL: in this process alone. */
+/* msi_ms_reader_open_with - open sets as msi_ms_reader_open does, in one of several processes that open the same sets
+ * and get the same results (ms_metadata.h). NULL: only this process opens them. */
 int msi_ms_reader_open_with(msi_ms_reader **out, const char *const *paths, int n_path,
                             const msi_ms_selection *selection, const struct msi_ms_partners *partners);
 
-/* msi_ms_reader_take_share - read only a share, as in msi_ms_opening. Returns: 0, MSI_ENOMEM. */
+/* msi_ms_reader_take_share - restrict reading to a share, as in msi_ms_opening. Returns: 0, MSI_ENOMEM. */
 int msi_ms_reader_take_share(msi_ms_reader *r, int share, int n_share, int whole_fields);
 
 /* msi_ms_reader_list - fill spw[n_spw] from the sets' setups. Returns: 0, MSI_ENOMEM. */
@@ -126,8 +127,8 @@ int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
  * Given:    selection   for the uv limits
  *           row_weight  [block->n_row][block->n_corr] WEIGHT; NULL if all rows have WEIGHT_SPECTRUM
  *           block       described, with its rows; its set is_direct
- * Returned: the samples in block->buffer, and block's pointers to them
- * Given and returned: *dropped  the samples beyond the uv limits are added
+ * Returned: the samples in block->buffer, and the block's pointers to them
+ * Given and returned: *dropped  counts the samples outside the uv limits
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM
  */
 int msi_ms_block_fill(const msi_ms_set *set, const msi_ms_selection *selection, const float *row_weight,
@@ -139,27 +140,27 @@ typedef struct msi_ms_row_kind {
     double uvw_m[3];
 } msi_ms_row_kind;
 
-/* msi_ms_block_describe - fill the block with the metadata of its set, setup and field, and with n_row rows of the
+/* msi_ms_block_describe - fill a block with the metadata of its set, setup and field, and with n_row rows of the
  * buffer. */
 void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, int field_id, struct msi_ms_buffer *b,
                            int64_t n_row, msi_ms_block *block);
 
 /*
- * msi_ms_reader_next_of - read the next block of one of n_part processes that read in parallel: the blocks with numbers
- * `part` modulo n_part. Numbers count all blocks from 0, also those without rows.
- * Returned: *block; n_row may be 0; *is_end is set after the last one
+ * msi_ms_reader_next_of - read the next block in one of n_part processes that read in parallel. It reads the blocks
+ * whose number modulo n_part is `part`. Numbers count all blocks from 0, including those without rows.
+ * Returned: *block  n_row may be 0; *is_end  1 after the last block
  * Returns:  as msi_ms_reader_next
  */
 int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *block, int *is_end);
 
-/* msi_ms_buffer_fit_rows - make the arrays of a block's rows large enough for n rows; their values are lost. Returns: 0,
- * MSI_ENOMEM */
+/* msi_ms_buffer_fit_rows - grow the arrays of a block's rows for n rows; their values are lost. Returns: 0, MSI_ENOMEM
+ * */
 int msi_ms_buffer_fit_rows(struct msi_ms_buffer *b, int64_t n);
 
 /* msi_ms_buffer_free - free the arrays of a block. */
 void msi_ms_buffer_free(struct msi_ms_buffer *b);
 
-/* msi_ms_raw_free - free what the columns hold. */
+/* msi_ms_raw_free - free the arrays. */
 void msi_ms_raw_free(msi_ms_raw *raw);
 
 #endif

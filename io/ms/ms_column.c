@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A column that is written: checks of the set and choice of the method (plan), making its files or setting the mark
- * (prepare), adding it to the table (complete) or undoing the changes (abandon). ms_writer.h describes the methods,
- * ms_column.h the removal of old columns.
+ * One column that is written: checks of the set and choice of the method (plan); making of its files, or setting of the
+ * mark (prepare); adding it to the table (complete), or undoing the changes (abandon). ms_writer.h describes the
+ * methods.
  */
 #include "io/ms/ms_column.h"
 
@@ -23,7 +23,7 @@
 
 /* ---- Names ---- */
 
-/* Standard columns of the main table. They are not for models. */
+/* Standard columns of the main table, which are never used for models. */
 static const char PROTECTED[] =
     " ANTENNA1 ANTENNA2 ANTENNA3 ARRAY_ID BASELINE_REF DATA DATA_DESC_ID EXPOSURE FEED1 FEED2 FEED3 "
     "FIELD_ID FLAG FLAG_CATEGORY FLAG_ROW FLOAT_DATA IMAGING_WEIGHT INTERVAL LAG_DATA OBSERVATION_ID "
@@ -66,7 +66,7 @@ int msi_ms_column_check(const msi_ms_write_spec *spec)
 
 /* ---- Files ---- */
 
-/* Return 1 if a name belongs to a data file (table.fN_TSMk) or, with_header, to any file of storage manager N. */
+/* Return 1 if a name belongs to a data file table.fN_TSMk or, with_header, to any file of storage manager N. */
 static int is_file_of(const char *name, int manager, int with_header)
 {
     char head[32];
@@ -118,7 +118,7 @@ static int sync_file(const char *path, const char *name)
     return MSI_OK;
 }
 
-/* Keep the permissions of the set: give the new table.dat and the new files the owner and mode of the old table.dat. */
+/* Give the new table.dat and the new files the owner and mode of the old table.dat. */
 static void keep_mode(const msi_ms_column *c, const char *path)
 {
     DIR *d = opendir(path);
@@ -134,7 +134,7 @@ static void keep_mode(const msi_ms_column *c, const char *path)
     closedir(d);
 }
 
-/* Replace table.dat by the state in memory of casacore, and sync it. */
+/* Replace table.dat by casacore's state of the table in memory, and sync it. */
 static int replace_header(const msi_ms_column *c, ccc_table *t)
 {
     const char *path = ccc_table_path(t);
@@ -198,8 +198,7 @@ static int check_set(ccc_table *t)
     return MSI_OK;
 }
 
-/* Describe a column, and fail unless it holds arrays of complex numbers; an input may also hold double or real
- * numbers. */
+/* Describe a column. Fail unless it has arrays of complex numbers; an input column may also have doubles or reals. */
 static int describe(ccc_table *t, const char *column, int is_input, ccc_column_info *info)
 {
     MSI_CCC(ccc_column_describe(t, column, info));
@@ -223,7 +222,7 @@ static int choose_shape_column(msi_ms_column *c, ccc_table *t, const char *colum
 
 /* ---- Shapes ---- */
 
-/* Numbers of rows by shape of cells. Each shape is a hypercube of the new column. */
+/* Number of rows for each shape of cells. The new column has a hypercube for each shape. */
 typedef struct shapes {
     int64_t (*cell)[2], *n_row;
     int n, n_allocated;
@@ -248,7 +247,7 @@ static int count_shape(shapes *s, const int64_t *cell, int64_t n_row)
     return MSI_OK;
 }
 
-/* Fail unless the cells of `column` have the given shape in some rows. *n_undefined counts those without a value. */
+/* Fail if a cell of `column` in some rows has another shape than `cell`. *n_undefined counts cells without a value. */
 static int compare(ccc_table *t, const char *column, int64_t row, int64_t n_row, const int64_t *cell, const char *like,
                    int64_t *n_undefined)
 {
@@ -267,7 +266,7 @@ static int compare(ccc_table *t, const char *column, int64_t row, int64_t n_row,
     return MSI_OK;
 }
 
-/* Count the shapes of the set, and the cells of an existing column that have no value although DATA has one. */
+/* Count the rows of each shape, and the cells of an existing column that have no value although DATA has one. */
 static int compare_rows(const msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec, int is_there, shapes *s,
                         int64_t *n_undefined)
 {
@@ -288,7 +287,8 @@ static int compare_rows(const msi_ms_column *c, ccc_table *t, const msi_ms_write
     return MSI_OK;
 }
 
-/* Use the tiles of DATA, unless they are far too small or large; else tiles of about 512 kB of whole cells. */
+/* Choose the tiles of DATA, unless they are far too small or too large. Otherwise choose tiles of whole cells, about
+ * 512 kB each. */
 static void choose_tile(msi_ms_column *c, const ccc_column_info *like, const shapes *s)
 {
     const int64_t small = 512, large = 2 << 20, wanted = 64 << 10; /* numbers of 8 bytes */
@@ -318,7 +318,7 @@ static int64_t bytes_of(const msi_ms_column *c, const shapes *s)
         const int64_t cube[3] = {s->cell[i][0], s->cell[i][1], s->n_row[i]};
         int64_t n = 8;
         for (int k = 0; k < 3; k++) {
-            /* casacore makes a tile no wider than its cube, except along the rows. */
+            /* casacore limits a tile to the size of its cube, except along the axis of rows. */
             const int64_t tile = k < 2 && c->tile_shape[k] > cube[k] ? cube[k] : c->tile_shape[k];
             n *= (cube[k] + tile - 1) / tile * tile;
         }
@@ -330,10 +330,10 @@ static int64_t bytes_of(const msi_ms_column *c, const shapes *s)
 /* ---- Method ---- */
 
 /*
- * Return whether the values of a column can be overwritten in place without a change of the header of its storage
- * manager. Columns of a TiledDataStMan share tiles with other columns, whose bytes are written back as they were read.
- * So a tile that a killed process has half written still has the other columns intact. (Such a column cannot be
- * renamed: casacore would take it for the hypercube's id.)
+ * Return 1 if values of the column can be overwritten in place without changing the header of its storage manager.
+ * Columns of a TiledDataStMan share tiles, and casacore writes the bytes of the other columns back unchanged. So if a
+ * process is killed while it writes a tile, the other columns in it are still intact. (Such a column cannot be renamed:
+ * casacore would take it for the hypercube's id.)
  */
 static int can_be_overwritten(const ccc_column_info *info)
 {
@@ -344,14 +344,14 @@ static int can_be_overwritten(const ccc_column_info *info)
             !strcmp(info->manager_type, "TiledCellStMan"));
 }
 
-/* DyscoStMan compresses with loss. */
+/* Return 1 if values are stored with loss: DyscoStMan compresses. */
 static int is_lossy(const ccc_column_info *info)
 {
     return !strcmp(info->manager_type, "DyscoStMan");
 }
 
-/* When the table is opened again, a storage manager gets the new name of the column. For unknown managers the effect is
- * unknown, so fail. */
+/* When the table is opened again, a storage manager gets the new name of the column. It is not known how other managers
+ * handle this, so fail for these. */
 static int check_rename(ccc_table *t, const char *column, const ccc_column_info *info)
 {
     static const char *const known[] = {"StandardStMan",  "IncrementalStMan", "TiledShapeStMan", "TiledColumnStMan",
@@ -390,7 +390,7 @@ static int check_files(const msi_ms_column *c, const char *path)
     return status;
 }
 
-/* Return whether the set has a model as components or images, which CASA uses instead of MODEL_DATA. */
+/* Return 1 if the set has a model of components or images, which CASA uses instead of MODEL_DATA. */
 static int has_virtual_model(ccc_table *t)
 {
     static const char *const subtables[] = {NULL, "SOURCE", "FIELD"};
@@ -422,7 +422,7 @@ static int refuse_link(const char *path, const char *name)
 
 int msi_ms_column_check_links(const char *path)
 {
-    /* table.dat is replaced by table.dat_tmp. A killed program may have left that file, which is then written again. */
+    /* table.dat is replaced by table.dat_tmp. If a killed program has left that file, it is written again. */
     static const char *const names[] = {"table.dat", "table.lock", "table.dat_tmp"};
     for (int i = 0; i < 3; i++) {
         struct stat info;
@@ -434,7 +434,7 @@ int msi_ms_column_check_links(const char *path)
     return MSI_OK;
 }
 
-/* Fail if a file that a new column may use is a link: casacore writes into existing files, which a killed run may have
+/* Fail if a file that a new column may use is a link: casacore would write into the file, which a killed run may have
  * left. */
 static int check_strays(ccc_table *t)
 {
@@ -458,7 +458,7 @@ static int check_strays(ccc_table *t)
     return status;
 }
 
-/* Record inode, mode and owner of table.dat. */
+/* Store inode, mode and owner of table.dat. */
 static int look_at_header(msi_ms_column *c, const char *path)
 {
     struct stat dat;
@@ -504,7 +504,7 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
         MSI_TRY(check_input(t, spec->input_column));
     }
     int status = compare_rows(c, t, spec, is_there, &s, &n_undefined);
-    /* Some rows may not be in a hypercube of the column, and then have no shape. */
+    /* Rows that are not in a hypercube of the column have no shape. */
     if (status == MSI_EINPUT && strcmp(info.manager_type, "TiledDataStMan") == 0)
         status = msi_error_append(status, "; name another output column");
     if (status == MSI_OK) {
@@ -539,7 +539,7 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
 
 /* ---- Prepare ---- */
 
-/* Set the shapes of the cells in the order of the rows. They are zeros, and holes in the file. */
+/* Set the shapes of the cells in the order of rows. Their values are zeros, which are holes in the file. */
 static int make_cells(const msi_ms_column *c, ccc_table *t, const char *column)
 {
     int64_t n_alike, cell[CCC_MAX_DIM];
@@ -555,14 +555,14 @@ static int check_space(const msi_ms_column *c, const char *path)
 {
     const int64_t headers = 2 << 20;
     struct statvfs fs;
-    if (statvfs(path, &fs) != 0) return MSI_OK; /* the reservation will tell */
+    if (statvfs(path, &fs) != 0) return MSI_OK; /* the reservation will fail if there is no space */
     const int64_t bytes = (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
     if (bytes >= c->disk_bytes + headers) return MSI_OK;
     return msi_error_set(MSI_EOUTPUT, "%s: the column needs %.1f MB, but the file system has %.1f MB left", path,
                          1e-6 * (double)(c->disk_bytes + headers), 1e-6 * (double)bytes);
 }
 
-/* Allocate the holes on disk, so that no write can fail for lack of space. */
+/* Allocate the holes on disk, so that later writes cannot fail for lack of space. */
 static int reserve(const msi_ms_column *c, const char *path)
 {
     int *fd, n, status = MSI_OK;
@@ -583,8 +583,8 @@ static int reserve(const msi_ms_column *c, const char *path)
     return status;
 }
 
-/* Add the column. If it replaces another, copy its comment and keywords: programs look there for their own keywords,
- * such as CASA for CHANNEL_SELECTION. */
+/* Add the column. If it replaces another one, copy the comment and the keywords: programs store information there, such
+ * as CHANNEL_SELECTION of CASA. */
 static int add_column(const msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
 {
     const int is_swapped = c->method == MSI_COLUMN_SWAPPED;

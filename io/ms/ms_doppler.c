@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Doppler shifts of a set: the ratio of frequencies in another frame to those of the data, for each field, at the
- * beginning and the end of every minute that has selected rows. Between these times ratios are interpolated. The
- * velocity of an antenna changes by at most 0.034 m/s^2 (on the equator), and the direction of that acceleration turns by
- * 7.3e-5 rad/s, so that in a minute the velocity differs from a straight line by 60^2 / 8 x 2.5e-6 m/s = 1.1 mm/s.
+ * Doppler shifts of a set: for each field, the ratio of frequencies in another frame to those in the data. Ratios are
+ * computed at the beginning and the end of every minute with selected rows, and interpolated between. The velocity of
+ * an antenna changes by at most 0.034 m/s^2 (on the equator), and the direction of this acceleration turns by 7.3e-5
+ * rad/s. So within a minute the velocity differs from a straight line by 60^2 / 8 x 2.5e-6 m/s = 1.1 mm/s.
  */
 #include <math.h>
 #include <string.h>
@@ -15,9 +15,9 @@
 #include "io/ms/ms_metadata.h"
 
 static const double MINUTE_S = MSI_MS_MINUTE_S;
-static const double CONVERSION_S = 1e-3; /* processor time for a conversion, at most */
+static const double CONVERSION_S = 1e-3; /* largest processor time of a conversion */
 
-/* The motion of the Earth is known in these years, from MJD 0 on; times are clamped to MOST_S on either side. */
+/* The motion of the Earth is known from MJD 0 to LAST_S. Times are clamped to +-MOST_S. */
 static const double LAST_S = 150000 * 86400.0, MOST_S = 1e15;
 
 int msi_ms_set_keep_minutes(msi_ms_set *set, const double *time_s, int64_t n)
@@ -31,7 +31,7 @@ int msi_ms_set_keep_minutes(msi_ms_set *set, const double *time_s, int64_t n)
     return MSI_OK;
 }
 
-/* Find the frame of the frequencies of all setups that are selected. */
+/* Find the frame of the frequencies of all selected setups. */
 static int find_frame(const msi_ms_set *set, const char **frame)
 {
     *frame = NULL;

@@ -2,11 +2,11 @@
 /*
  * Removal of old columns of predictions, which frees their disk space.
  *
- * casacore deletes the files of a column before table.dat is changed, and a kill between would lose the set. So it
- * works in a directory within the set, msimage-drop-old, with links to all files of the main table: it deletes only
- * links. One rename replaces table.dat of the set by the new one. Then the files are deleted that no storage manager
- * uses. At any moment the set has the old columns or does not have them, and can be opened. A killed run leaves the
- * directory, and files to which table.dat does not refer. The next run that writes removes both.
+ * casacore deletes the files of a column before it changes table.dat; a kill in between would lose the set. So casacore
+ * works in a directory inside the set, msimage-drop-old, with hard links to all files of the main table, and deletes
+ * only these links. One rename replaces table.dat of the set by the new one. Then files that no storage manager uses
+ * are deleted. At any moment the set can be opened, with or without the old columns. A killed run leaves the directory,
+ * and files to which table.dat does not refer. The next run that writes removes both.
  */
 #include "io/ms/ms_column.h"
 
@@ -32,7 +32,7 @@ void msi_ms_column_copy_mode(const msi_ms_column *c, int fd)
 
 static const char FOLDER[] = "msimage-drop-old";
 
-/* Return the number N of the storage manager's file table.fN..; -1 for other names. */
+/* Return the number N in the name table.fN.. of a storage manager's file; -1 for other names. */
 static int manager_of_file(const char *name)
 {
     if (strncmp(name, "table.f", 7) != 0 || strspn(name + 7, "0123456789") == 0) return -1;
@@ -64,7 +64,8 @@ static void remove_folder(int set_fd)
     unlinkat(set_fd, FOLDER, AT_REMOVEDIR);
 }
 
-/* Remove the files of storage managers that are not listed, then the directory. It exists as long as such files do. */
+/* Remove the files of storage managers that are not listed, then the directory. Do this last, so that the directory
+ * exists as long as such files do. */
 static void remove_rest(int set_fd, const int32_t *numbers, int64_t n)
 {
     struct stat info;
@@ -99,9 +100,9 @@ int msi_ms_drop_links(int set_fd, const char *name)
            fstatat(set_fd, linked, &there, AT_SYMLINK_NOFOLLOW) == 0 && here.st_ino == there.st_ino;
 }
 
-/* ---- Which old columns are removed ---- */
+/* ---- Choice of the old columns to remove ---- */
 
-/* Fail if a file of the set is a link, as removing it would delete only the link. */
+/* Fail if a file of the set is a link, since only the link would be removed. */
 static int check_no_link(const char *path)
 {
     struct stat info;
@@ -117,7 +118,7 @@ static int check_no_link(const char *path)
     return status;
 }
 
-/* Fail if the columns that share a storage manager with this one cannot be moved out of it. */
+/* Fail if other columns of the same storage manager cannot be moved to another one. */
 static int check_removable(ccc_table *t, const char *column)
 {
     ccc_column_info info;
@@ -162,7 +163,7 @@ int msi_ms_drop_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *sp
     return c->n_old ? check_no_link(ccc_table_path(t)) : MSI_OK;
 }
 
-/* ---- Leftovers of a run that was killed ---- */
+/* ---- Files left by a killed run ---- */
 
 int msi_ms_drop_leftovers(ccc_table *t)
 {
@@ -183,10 +184,10 @@ int msi_ms_drop_leftovers(ccc_table *t)
 
 /* ---- Removing old columns ---- */
 
-/* Old columns are removed in a separate directory, where casacore may fail without harm to the set. */
+/* The removal of old columns, in a separate directory, where a failure of casacore does not harm the set. */
 typedef struct drop {
     int set_fd, folder_fd;
-    int32_t *before, *after; /* numbers of all storage managers of the set, and of the remaining ones */
+    int32_t *before, *after; /* numbers of all storage managers of the set, and of those that remain */
     int64_t n_before, n_after;
     int is_committed;
 } drop;
@@ -218,12 +219,12 @@ static int remove_there(drop *p, const msi_ms_column *c, const char *path)
     for (int i = 0; i < c->n_old && status == CCC_OK; i++) status = ccc_column_remove(t, c->old_columns[i]);
     if (status == CCC_OK) status = ccc_table_flush(t);
     if (status == CCC_OK) status = ccc_table_managers(t, &p->after, &p->n_after);
-    /* Do not close a table that could not be written: this would end the process. */
+    /* Do not close a table that could not be written, because casacore would end the process. */
     if (status == CCC_OK) status = ccc_table_close(t);
     return status == CCC_OK ? MSI_OK : msi_ms_write_failed(status);
 }
 
-/* Set owner and mode of new files and table.dat, sync them, and move the new files into the set. */
+/* Set owner and mode of the new files and table.dat, sync them, and move the new files into the set. */
 static int move_new(const drop *p, const msi_ms_column *c, const char *path)
 {
     int status = MSI_OK;
@@ -303,7 +304,7 @@ void msi_ms_drop_abandon(msi_ms_column *c, const char *path)
     int fd;
     if (!c->is_dropping || open_folder(path, ".", &fd) != MSI_OK) return;
     c->is_dropping = 0;
-    /* The new table.dat refers to the new files. The next run removes the old ones. */
+    /* The new table.dat refers to the new files, so only the old ones are left, which the next run removes. */
     if (fstatat(fd, "table.dat", &info, 0) == 0 && (uint64_t)info.st_ino == c->table_dat) {
         DIR *d = fdopendir(dup(fd));
         for (const struct dirent *e; d && (e = readdir(d));)

@@ -20,7 +20,7 @@
 int msi_ms_failed(int ccc_status)
 {
     const int number = ccc_error_number();
-    /* A write failed; another limit of the system than memory was reached. */
+    /* A write failed, or a limit of the system other than memory was reached. */
     const int is_write = number == -1 || number == ENOSPC || number == EFBIG || number == EDQUOT || number == EROFS;
     const int is_limit = number == EAGAIN || number == EMFILE || number == ENFILE;
     const int status = ccc_status == CCC_ENOMEM                ? MSI_ENOMEM
@@ -67,23 +67,24 @@ int64_t msi_ms_paths_bytes(const char *const *paths, int n_path)
     return bytes;
 }
 
-/* Memory for libraries and buffers of blocks, and the memory per byte of the sets: about 100 bytes for a row of at
- * least 24 bytes, with a generous margin. */
+/* Memory of libraries and of buffers for blocks; and memory per byte of the sets. A row of at least 24 bytes needs
+ * about 100 bytes; the factor has a generous margin. */
 static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
 
-/* casacore starts a thread for each processor and each column that DyscoStMan compresses. A set has a few such
- * columns. */
+/* For each column that DyscoStMan compresses, casacore starts a thread for each processor. A set has few such columns.
+ * */
 static const int64_t STACK_BYTES = (int64_t)512 << 10, GUARD_BYTES = (int64_t)64 << 10;
 enum { COMPRESSED_COLUMNS = 8, MOST_DESCRIPTION = 4 << 20 };
 
-/* Limits of this process. msi_ms_limit_explain uses them to distinguish a damaged set from a lack of memory. */
+/* Limits of this process, by which msi_ms_limit_explain distinguishes a damaged set from a lack of memory. */
 static struct {
     struct rlimit before;
-    int64_t by_user, extra, all_stacks; /* all_stacks: as if each set had COMPRESSED_COLUMNS; 0: lifted, or no limit */
+    /* all_stacks: for COMPRESSED_COLUMNS columns; 0: the limit is lifted, or there is none */
+    int64_t by_user, extra, all_stacks;
     int is_by_size;
 } limits;
 
-/* Mapped files and stacks take address space but no memory, so they are added to the limit. */
+/* Set a limit of address space. Mapped files and stacks take address space but no memory, so they are added to it. */
 static int limit_space(int64_t bytes)
 {
     return msi_child_limit_memory(bytes < INT64_MAX - limits.extra ? bytes + limits.extra : bytes);
@@ -95,8 +96,8 @@ static int limit_to(int64_t bytes)
     return limit_space(bytes);
 }
 
-/* Reduce the address space of threads. By default each has a stack of 8 MB and a malloc arena of 64 MB; with a dozen
- * processors this exceeds the limit for a small set. Returns: the bytes of the stacks for one compressed column */
+/* Reduce the address space that threads take. By default each has a stack of 8 MB and a malloc arena of 64 MB, which
+ * for a dozen processors exceeds the limit for a small set. Returns: bytes of the stacks for one compressed column */
 static int64_t make_threads_small(void)
 {
     pthread_attr_t attributes;
@@ -108,10 +109,10 @@ static int64_t make_threads_small(void)
     return sysconf(_SC_NPROCESSORS_ONLN) * (STACK_BYTES + GUARD_BYTES);
 }
 
-/* Count the compressed columns in a table's description, at most COMPRESSED_COLUMNS. In a multi-MS with hundreds of
- * members, stacks for columns that do not exist would be the larger part of the limit. A column may be counted more
- * than once, because its manager's name may occur repeatedly. A description that is too long counts as
- * COMPRESSED_COLUMNS. */
+/* Count the compressed columns in a table's description, at most COMPRESSED_COLUMNS. (In a multi-MS with hundreds of
+ * members, assuming that each has such columns would make stacks most of the limit.) A column may be counted more than
+ * once, if the name of its manager occurs more than once. A description that is too long counts as COMPRESSED_COLUMNS.
+ * */
 static int compressed_columns(const char *path)
 {
     static const char manager[] = "DyscoStMan";
@@ -163,7 +164,7 @@ void msi_ms_limit_lift(void)
     limits.is_by_size = 0;
 }
 
-/* Return whether an ordinary request for memory succeeds. */
+/* Return 1 if an ordinary allocation succeeds. */
 static int has_memory(void)
 {
     enum { BYTES = 1 << 20 };

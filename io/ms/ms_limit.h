@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Failures of casacore, and limits of the processes that use it: it may request any amount of memory for damaged files. */
+/* Conversion of casacore's failures, and limits of the processes that use casacore, which may allocate any amount of
+ * memory for damaged files. */
 #ifndef MSI_MS_LIMIT_H
 #define MSI_MS_LIMIT_H
 
@@ -25,24 +26,24 @@ int msi_ms_write_failed(int ccc_status);
         if (msi_ccc_status_ != CCC_OK) return msi_ms_write_failed(msi_ccc_status_);                                    \
     } while (0)
 
-/* msi_ms_child_begin - begin the work of a child that uses casacore: an exception that casacore does not catch ends the
- * child with a status and an error line. */
+/* msi_ms_child_begin - prepare a child process for casacore: an exception that casacore does not catch ends the child
+ * with a status and an error line. */
 void msi_ms_child_begin(void);
 
-/* msi_ms_paths_bytes - return the size of the files of the main tables and of paths that are files. Subtables are not
- * counted; unreadable files count 0. */
+/* msi_ms_paths_bytes - return the size of the files of main tables, and of paths that are files. Subtables are not
+ * counted. Unreadable files count as 0. */
 int64_t msi_ms_paths_bytes(const char *const *paths, int n_path);
 
-/* msi_ms_limit_memory - limit the memory of the calling child to msi_memory_limit, or to what files of the size of
- * these sets can need if that is less. */
+/* msi_ms_limit_memory - limit the memory of this child process to msi_memory_limit, or to the most that sets of this
+ * size can need, if that is less. */
 void msi_ms_limit_memory(const char *const *paths, int n_path);
 
-/* msi_ms_limit_lift - ignore the size of the sets, as their rows lie in files of other sets. Only msi_memory_limit
- * applies then. Does nothing without msi_ms_limit_memory. */
+/* msi_ms_limit_lift - remove the limit by size, for sets whose rows are in files of other sets. msi_memory_limit still
+ * applies. Does nothing without msi_ms_limit_memory. */
 void msi_ms_limit_lift(void);
 
 /*
- * msi_ms_limit_explain - turn MSI_ENOMEM into MSI_EINPUT with another message, if the limit by size caused it.
+ * msi_ms_limit_explain - replace MSI_ENOMEM by MSI_EINPUT with another message, if the limit by size was the cause.
  * Returns: status, or MSI_EINPUT
  */
 int msi_ms_limit_explain(int status, const char *path);

@@ -114,7 +114,8 @@ static const char *root_of(const msi_ms_watch *w, const char *path)
 
 /* ---- table.dat ---- */
 
-/* Store the identity of table.dat. If stat fails, the inode is 0, which msi_ms_watch_is_same treats as different. */
+/* Store the identity of table.dat. If stat fails the inode is 0, which msi_ms_watch_is_same never treats as the same.
+ * */
 static void stat_table_dat(msi_ms_watch *w, const char *path)
 {
     char file[4200];
@@ -133,7 +134,7 @@ int msi_ms_watch_is_same(const msi_ms_watch *w, const char *path)
     return now.inode && now.inode == w->inode && now.device == w->device && now.changed_ns == w->changed_ns;
 }
 
-/* Find the table that has the columns of a reference table; *root is NULL if the table has its own. */
+/* Find the table that has the columns of a reference table; *root is NULL if the table has its own columns. */
 static int find_root(ccc_table *t, char **root)
 {
     char **parts;
@@ -153,7 +154,7 @@ int msi_ms_watch_open(msi_ms_watch *w, const char *path, ccc_table **out)
     if (w->root) return MSI_OK;
     MSI_TRY(find_root(*out, &w->root));
     if (!w->root) return MSI_OK;
-    /* The table.dat to watch is known only now. Store its identity, and read it again after that. */
+    /* Only now is it known which table.dat must be watched. Store its identity, and open the table again after that. */
     ccc_table_close(*out);
     *out = NULL;
     stat_table_dat(w, path);
@@ -163,7 +164,7 @@ int msi_ms_watch_open(msi_ms_watch *w, const char *path, ccc_table **out)
 
 /* ---- Marks ---- */
 
-/* casacore's lock is on the first byte of the file. */
+/* Return 1 if another process has casacore's lock, which is on the first byte of the file. */
 int msi_ms_watch_is_locked(const char *table)
 {
     char file[4200];
@@ -189,7 +190,7 @@ int msi_ms_watch_rewritten(const char *set, const char *column)
     return msi_error_set(MSI_EINPUT, "%s: column %s was rewritten while it was read; read it again", set, column);
 }
 
-/* Hash what identifies one writing of a column: the time and model in its keyword, and its storage manager. */
+/* Hash the values that identify one writing of a column: time and model in its keyword, and its storage manager. */
 static uint64_t hash_writing(ccc_table *t, const char *column, uint64_t hash)
 {
     char origin[1024];
@@ -200,7 +201,7 @@ static uint64_t hash_writing(ccc_table *t, const char *column, uint64_t hash)
     return msi_hash(hash, &info.manager_file, sizeof info.manager_file);
 }
 
-/* Return 1 if table.dat contains the keyword of marks, else 0. */
+/* Return 1 if table.dat has the keyword of marks, else 0. */
 static int has_marks(const char *table)
 {
     char file[4200], *bytes = NULL;
@@ -219,8 +220,8 @@ static int has_marks(const char *table)
     return has;
 }
 
-/* casacore shares a table that this process has already opened, as Python may, in its earlier state. Read it again if
- * only one of the file and the shared state has marks. */
+/* If this process has already opened a table, as Python may have, casacore shares it in its earlier state. Read it
+ * again if only one of the file and the shared state has marks. */
 static int resync_marks(const char *table, ccc_table *t)
 {
     ccc_type type;
@@ -239,7 +240,8 @@ static int check_columns(const msi_ms_watch *w, const char *path, ccc_table *t, 
         if (!*columns[i]) continue;
         *written = hash_writing(t, columns[i], *written);
         if (!msi_ms_mark_read(t, columns[i], mark, sizeof mark, selection, sizeof selection)) continue;
-        /* A prediction that ended after the table was opened holds no lock any more, but may have completed the column. */
+        /* A prediction that has ended since the table was opened has no lock any more, but may have completed the
+         * column. */
         if (msi_ms_watch_is_locked(root_of(w, path)) || !msi_ms_watch_is_same(w, path))
             return msi_error_set(MSI_ELOCKED, "%s: a prediction is writing (%s); read the column after it has ended",
                                  path, mark);
@@ -253,7 +255,7 @@ int msi_ms_watch_check(const msi_ms_watch *w, const char *path, ccc_table *t, co
 {
     ccc_table *root;
     if (!w->root) return check_columns(w, path, t, columns, written);
-    /* Marks are in the table that has the columns, which casacore has opened with the reference table. */
+    /* Marks are in the table that has the columns. casacore has opened it together with the reference table. */
     MSI_CCC(ccc_table_open(&root, w->root, CCC_READ, CCC_LOCK_NONE));
     const int status = check_columns(w, path, root, columns, written);
     ccc_table_close(root);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Keywords of columns that are being written, and of what was written into them. Checks for readers. */
+/* Keywords that mark columns which are being written, and that name what was written. Checks of these by readers. */
 #ifndef MSI_MS_MARK_H
 #define MSI_MS_MARK_H
 
@@ -11,12 +11,12 @@
 #define MSI_MS_MARK "MSIMAGE_PREDICT"
 
 /*
- * The mark is a record, main-table keyword MSIMAGE_PREDICT, with a record for each column that is incomplete: STATE
- * ("incomplete"), STARTED (UTC), PROGRAM, MODEL, SELECTION. The functions only change the open table: the caller
+ * The mark is a record, the main-table keyword MSIMAGE_PREDICT. It has a record for each incomplete column, with STATE
+ * ("incomplete"), STARTED (UTC), PROGRAM, MODEL, SELECTION. The functions change only the open table; the caller
  * flushes it.
  */
 
-/* msi_ms_mark_read - return 1 if the column is marked, with the text of the mark and the selection; else 0. */
+/* msi_ms_mark_read - return 1 if the column is marked, and copy the text of the mark and the selection; else 0. */
 int msi_ms_mark_read(ccc_table *t, const char *column, char *text, size_t size, char *selection, size_t selection_size);
 
 /* msi_ms_mark_put - mark the column. Returns: 0, CCC codes. */
@@ -32,19 +32,19 @@ int msi_ms_mark_origin(ccc_table *t, const char *column, const char *model);
 int msi_ms_mark_has_origin(ccc_table *t, const char *column);
 
 /*
- * A watch keeps readers from using a column that a prediction is writing or has left incomplete.
+ * A watch detects that a prediction is writing a column that is read, or has left it incomplete.
  *
  * A prediction replaces table.dat before it changes the first value of a column in place (ms_writer.h), and again when
- * it is complete. So if table.dat is the same file as before the table was opened, no value that was read was written
- * since. There are no locks and no waiting: reader and writer do not know of each other.
+ * the column is complete. So if table.dat is still the same file as before the table was opened, no prediction has
+ * changed a value since. This needs no lock, and readers and writers do not wait for each other.
  */
 
-/* The watch of a set, zero at first. */
+/* The watch of a set. Zero-initialised before use. */
 typedef struct msi_ms_watch {
-    char *root;             /* the table that has the rows, if that is another table; else NULL */
+    char *root;             /* path of the table that has the rows, if that is another table; else NULL */
     uint64_t device, inode; /* identity of its table.dat before it was opened */
-    int64_t changed_ns;     /* time of change of the same file */
-    int is_on;              /* all values of the columns must be of one writing */
+    int64_t changed_ns;     /* time of the last status change of this table.dat */
+    int is_on;              /* 1: all values of the columns must come from one writing */
     uint64_t written;       /* hash that identifies the writing of the columns */
 } msi_ms_watch;
 
@@ -68,8 +68,8 @@ int msi_ms_watch_check(const msi_ms_watch *w, const char *path, ccc_table *t, co
                        uint64_t *written);
 
 /*
- * msi_ms_watch_is_locked - return whether another process holds the write lock of casacore. It takes no lock. A lock of
- * this process on the table would end, as POSIX requires.
+ * msi_ms_watch_is_locked - return whether another process has casacore's write lock. It takes no lock itself. If this
+ * process has a lock on the table, the lock is released, as POSIX requires.
  * Returns: 1 or 0
  */
 int msi_ms_watch_is_locked(const char *table);

@@ -15,7 +15,7 @@
 
 /* ---- Opening ---- */
 
-/* Refuse a multi-MS. The message names its members, which have the rows. */
+/* Refuse a multi-MS. The message names the members, which have its rows. */
 static int check_parts(const msi_ms_set *set)
 {
     char **names, text[2048] = "";
@@ -30,8 +30,7 @@ static int check_parts(const msi_ms_set *set)
                          set->path, (long long)n, text, used < sizeof text ? "" : "..");
 }
 
-/* Return whether a table has its rows in its own files, so that neither the table nor its columns refer to other
- * tables. */
+/* Return 1 if a table has its rows in its own files: neither the table nor its columns refer to other tables. */
 static int stores_rows(ccc_table *t)
 {
     ccc_column_info info;
@@ -39,7 +38,7 @@ static int stores_rows(ccc_table *t)
     return ccc_column_describe(t, "UVW", &info) != CCC_OK || strstr(info.manager_type, "StMan");
 }
 
-/* Check that the columns have not been written again since they were chosen. */
+/* Check that the columns were not rewritten since they were chosen. */
 static int check_writing(const msi_ms_set *set)
 {
     uint64_t written;
@@ -155,8 +154,8 @@ int msi_ms_set_recheck(msi_ms_set *set)
     msi_ms_set_close(set);
     const int status = msi_ms_set_open(set);
     if (status == MSI_OK) return MSI_OK;
-    /* Otherwise a process that continues, such as Python, would get casacore's old state of this table at the next
-     * opening. */
+    /* Close the table, so that a process that continues, such as Python, does not get casacore's old state of it at the
+     * next opening. */
     msi_ms_set_close(set);
     return status;
 }
@@ -216,8 +215,8 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
     /* A prediction needs no data; a dry run refuses a column that is given and missing. */
     if (selection->coordinates_only && !selection->data_column && !ccc_table_has_column(set->table, column))
         column = "";
-    /* As in CASA, sets with and without CORRECTED_DATA may be combined. msi_ms_reader_open_with fails if no set has the
-     * column. */
+    /* As in CASA, sets with and without CORRECTED_DATA may be combined. msi_ms_reader_open_with fails if no set has it.
+     * */
     if (strcmp(column, "CORRECTED_DATA") == 0 && !ccc_table_has_column(set->table, column) &&
         ccc_table_has_column(set->table, "DATA"))
         column = "DATA";
@@ -232,7 +231,7 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
     return MSI_OK;
 }
 
-/* Refuse incomplete columns in a TaQL condition, whose words may be columns. */
+/* Refuse incomplete columns in a TaQL condition. Every word of the condition may be a column. */
 static int watch_condition(const msi_ms_set *set, const char *taql)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
@@ -246,8 +245,8 @@ static int watch_condition(const msi_ms_set *set, const char *taql)
     return MSI_OK;
 }
 
-/* Refuse columns that a prediction has left incomplete or is writing, and watch for one that starts while they are
- * read. Columns that no prediction can write are not checked again. */
+/* Refuse columns that a prediction has left incomplete or is writing. Watch for a prediction that starts while they are
+ * read. Columns that predictions cannot write are not checked again. */
 static int watch_columns(msi_ms_set *set, const msi_ms_selection *selection)
 {
     const char *const columns[] = {set->data_column, set->model_column};
@@ -316,7 +315,8 @@ void msi_ms_set_free(msi_ms_set *set)
 
 /* ---- The observation ---- */
 
-/* Dummy antennas have the zero vector or no position. No antenna is farther than the Moon. */
+/* Return whether a position is one of an antenna. Dummy antennas are at the origin or have no position, and no antenna
+ * is farther than the Moon. */
 static int is_somewhere(const double *itrf_m)
 {
     const double r2 = itrf_m[0] * itrf_m[0] + itrf_m[1] * itrf_m[1] + itrf_m[2] * itrf_m[2];

@@ -27,13 +27,13 @@ typedef struct msi_ms_setup {
     int32_t n_corr;
     msi_pol corr[MSI_MAX_CORR];
     int32_t n_stored; /* channels in a stored cell */
-    int is_used;      /* has rows that are selected if times are ignored */
+    int is_used;      /* 1: has selected rows, if times are not considered */
     int64_t n_row;    /* selected rows */
     int64_t first_row;
     int64_t block_rows;         /* rows of about 1 MB of data */
     int32_t n_chan;             /* selected channels; 0 if no row or channel is selected */
     int32_t span_first, n_span; /* range of stored channels that contains the selected ones */
-    int is_identity;            /* the span is the selection, in ascending order */
+    int is_identity;            /* 1: the span has exactly the selected channels, in ascending order */
     int32_t *chan_index;        /* [n_chan] stored index */
     double *freq_hz, *width_hz; /* [n_chan] ascending frequency */
     double *inverse_lambda2;    /* [n_chan] 1 / wavelength^2, m^-2 */
@@ -46,8 +46,8 @@ typedef struct msi_ms_field {
     int source_id;
     msi_ms_motion motion;
     int64_t n_row;   /* selected rows */
-    int share;       /* share that reads the field, if shares are of whole fields */
-    int64_t doppler; /* index among the fields of msi_ms_set.doppler */
+    int share;       /* share that reads the field, if shares consist of whole fields */
+    int64_t doppler; /* index of the field in msi_ms_set.doppler */
     msi_ms_aim aim;
 } msi_ms_field;
 
@@ -57,25 +57,25 @@ typedef struct msi_ms_run {
     int data_desc_id, field_id;
 } msi_ms_run;
 
-/* The large columns, which are read without casacore if all that a set has are stored in a known way. */
+/* The large columns. They are read without casacore if all that a set has are stored in a known way. */
 typedef enum msi_ms_large { MSI_MS_DATA, MSI_MS_MODEL, MSI_MS_FLAG, MSI_MS_SPECTRUM, MSI_MS_N_LARGE } msi_ms_large;
 
 typedef struct msi_ms_set {
     const char *path; /* borrowed */
     ccc_table *table; /* NULL while closed */
-    int has_places;   /* the large columns are, as far as is known, stored so that they can be read directly */
+    int has_places;   /* 1: the large columns seem to be stored so that they can be read directly */
     msi_tiled_place place[MSI_MS_N_LARGE];
     int is_direct;                            /* column[] is open */
     msi_tiled_column *column[MSI_MS_N_LARGE]; /* NULL: the set has no such column */
-    int only_rows;              /* the large columns are left to another process, which reads them directly */
-    struct msi_ms_store *store; /* is read instead of the tables; NULL: the tables are read */
+    int only_rows;                            /* 1: another process reads the large columns directly */
+    struct msi_ms_store *store; /* visibility store that is read instead of tables; NULL: tables are read */
     const char
         *tables_path; /* path of a set with the subtables of such a file; borrowed; NULL: path has the subtables */
-    msi_uv_set *uv;   /* the same for a UVFITS or FITS-IDI file */
-    char *notes;      /* [n_notes] lines about what was assumed or corrected; NULL: none; owned */
+    msi_uv_set *uv;   /* UVFITS or FITS-IDI file that is read instead of tables; NULL: tables are read */
+    char *notes;      /* [n_notes] lines about assumptions and corrections; NULL: none; owned */
     int64_t n_notes;
     char data_column[64], model_column[64]; /* "": not read */
-    msi_ms_watch watch;                     /* watch of these columns, if they are in a table */
+    msi_ms_watch watch;                     /* watches these columns, if they are in a table */
     int has_weight_spectrum, has_flag_row;
     int64_t n_table_row;
     int n_window;
@@ -90,11 +90,11 @@ typedef struct msi_ms_set {
     double *antenna_diameter_m; /* [n_antenna] 0: unknown */
     msi_ms_name *antenna_name;  /* [n_antenna] "": unknown */
     uint8_t *antenna_kind;      /* [n_antenna] below MSI_MS_KINDS, by diameter */
-    int has_delay;              /* the first row of MWA_TILE_POINTING was read; 2: other rows differ */
+    int has_delay;              /* 1: the first row of MWA_TILE_POINTING was read; 2: and other rows differ from it */
     int32_t delay[MSI_MS_DELAYS];
     msi_ms_stations stations;
     msi_ms_row_times row_times; /* times of the selected rows */
-    int64_t n_minute;           /* minutes with selected rows, and fields with Doppler shifts; 0: none */
+    int64_t n_minute;           /* number of minutes with selected rows, and of fields with Doppler shifts; 0: none */
     int64_t n_doppler;
     int64_t *minute; /* [n_minute] ascending: MJD seconds over 60, rounded down */
     double *doppler; /* [n_doppler][n_minute][2] as msi_ms_doppler */
@@ -103,7 +103,7 @@ typedef struct msi_ms_set {
     int64_t n_row;   /* selected */
     int64_t n_time;
     int64_t n_selected_time;       /* distinct TIMEs of the selected rows */
-    double start_mjd_s, end_mjd_s; /* first and last time of the selected rows; if there are none, of the interval */
+    double start_mjd_s, end_mjd_s; /* first and last time of the selected rows, or of the interval if there are none */
 } msi_ms_set;
 
 /* msi_ms_set_tables - return the path of the set that has the subtables. */
@@ -115,8 +115,8 @@ static inline const char *msi_ms_set_tables(const msi_ms_set *set)
 /*
  * msi_ms_set_open - open the main table for reading, without a lock, or the visibility store, UVFITS or FITS-IDI file,
  * if it is not open.
- * Returns: 0, MSI_EINPUT (also if a column that is read was written since it was open before), MSI_ELOCKED (it is being
- *          written), MSI_ENOMEM
+ * Returns: 0, MSI_EINPUT (also if a column that is read was written since the last time the set was open), MSI_ELOCKED
+ *          (it is being written), MSI_ENOMEM
  */
 int msi_ms_set_open(msi_ms_set *set);
 
@@ -124,25 +124,25 @@ int msi_ms_set_open(msi_ms_set *set);
 void msi_ms_set_close(msi_ms_set *set);
 
 /*
- * msi_ms_set_open_columns - open the large columns to read them directly, if they are not open. It needs no table.
- * Returned: set->is_direct  1; 0 if anything about them is unknown; then has_places becomes 0
+ * msi_ms_set_open_columns - open the large columns for direct reading, if they are not open. The table may be closed.
+ * Returned: set->is_direct  1; or 0 if a column is not stored in a known way; has_places is then set to 0
  * Returns:  0, MSI_ENOMEM
  */
 int msi_ms_set_open_columns(msi_ms_set *set);
 
-/* msi_ms_read_by_casacore - read all columns by casacore, as the variable MSIMAGE_READ=casacore does. Sets that are open
- * are not affected. */
+/* msi_ms_read_by_casacore - read all columns through casacore, as with the environment variable MSIMAGE_READ=casacore.
+ * Sets that are already open are not affected. */
 void msi_ms_read_by_casacore(int only);
 
 /*
- * msi_ms_set_recheck - fail unless all values read from the columns are complete and of one writing. Call it after
- * reading and before the values are used.
+ * msi_ms_set_recheck - fail unless all values read from the columns are complete and come from one writing. Call it
+ * after reading, before the values are used.
  * Returns: 0, MSI_EINPUT, MSI_ELOCKED, MSI_ENOMEM
  */
 int msi_ms_set_recheck(msi_ms_set *set);
 
 /*
- * msi_ms_set_describe - read the subtables and choose the columns, with the checks that need no row.
+ * msi_ms_set_describe - read the subtables and choose the columns, and do the checks that need no rows.
  * Returns: 0, MSI_EINPUT (also if a column is incomplete), MSI_ELOCKED (it is being written), MSI_ENOMEM
  */
 int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection);
@@ -159,7 +159,7 @@ void msi_ms_observe_antennas(const msi_ms_set *set, msi_observation *observation
 /* msi_ms_set_sort_dishes - fill antenna_kind. Returns: 0, MSI_ENOMEM */
 int msi_ms_set_sort_dishes(msi_ms_set *set);
 
-/* msi_ms_set_keep_minutes - set the minutes of ascending times [n]. Returns: 0, MSI_ENOMEM */
+/* msi_ms_set_keep_minutes - set the minutes that contain times [n], which ascend. Returns: 0, MSI_ENOMEM */
 int msi_ms_set_keep_minutes(msi_ms_set *set, const double *time_s, int64_t n);
 
 /*
@@ -170,44 +170,45 @@ int msi_ms_set_keep_minutes(msi_ms_set *set, const double *time_s, int64_t n);
 int msi_ms_set_find_doppler(msi_ms_set *set, const msi_observation *o, const char *to);
 
 /*
- * msi_ms_set_find_aims - find where the antennas pointed in all fields with selected rows, by POINTING (ms_pointing.c).
- * Given:    scale  of the set's times; is_quick  leave a large table out that is not sorted by time
- * Returned: set->field[].aim; notes of the set say why POINTING cannot be used
+ * msi_ms_set_find_aims - find where the antennas pointed in all fields with selected rows, from POINTING
+ * (ms_pointing.c).
+ * Given:    scale  time scale of the set; is_quick  1: do not read a large table that is not sorted by time
+ * Returned: set->field[].aim; if POINTING cannot be used, a note of the set gives the reason
  * Returns:  0, MSI_ENOMEM
  */
 int msi_ms_set_find_aims(msi_ms_set *set, const char *scale, int is_quick);
 
-/* msi_ms_set_doppler_is_sound - return 1 if the shifts, which another process computed, can be used. */
+/* msi_ms_set_doppler_is_sound - return 1 if Doppler shifts that another process has computed are valid. */
 int msi_ms_set_doppler_is_sound(const msi_ms_set *set);
 
 /* msi_ms_set_free - close and free the set, and leave it empty. */
 void msi_ms_set_free(msi_ms_set *set);
 
-/* Selection of rows and channels. One process scans the index columns of all rows, or several scan a part of the rows
- * each and exchange the results. */
+/* Selection of rows and channels. One process scans the index columns of all rows, or each of several processes scans a
+ * part of the rows and they exchange the results. */
 
-/* The processes that scan the same set. All must make the same exchanges. */
+/* The processes that scan the same set. All of them make the same exchanges. */
 typedef struct msi_ms_partners {
     int part, n_part;
     void *of;
 
-    /* exchange - send bytes to all processes. Returned: all[n_part], n_all[n_part], the bytes of each, borrowed until
-     * the next exchange; their contents are not to be trusted. Returns: 0, MSI_ENOMEM, MSI_EINTERRUPTED. */
+    /* exchange - send bytes to all processes. Returned: all [n_part], n_all [n_part], the bytes of each process,
+     * borrowed until the next exchange; their contents must be checked. Returns: 0, MSI_ENOMEM, MSI_EINTERRUPTED. */
     int (*exchange)(void *of, const char *bytes, int64_t n_byte, const char **all, int64_t *n_all);
 } msi_ms_partners;
 
 /*
  * msi_ms_set_select - check the index columns of every row, and find the selected rows and channels.
- * Given:   partners  processes that each scan a part of the rows; NULL: this one scans all
+ * Given:   partners  the processes that share the scan; NULL: this process scans all rows
  * Returns: 0, MSI_EINPUT (also if no row is selected), MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection, const msi_ms_partners *partners);
 
-/* Files as sets of the reader: visibility stores, which have the metadata of the set of which they were made, and UVFITS
- * and FITS-IDI files. */
+/* Files that the reader treats as sets: visibility stores, which have the metadata of the set from which they were
+ * made, and UVFITS and FITS-IDI files. */
 
-/* An open visibility store. It is read as the set that it was made of, with the numbers of rows, fields and setups of
- * the set. */
+/* An open visibility store. It is read like the set from which it was made, with its numbers of rows, fields and
+ * setups. */
 struct msi_ms_store {
     msi_msv_file *file;
     char telescope[64], observer[64], time_scale[16];
@@ -231,8 +232,8 @@ void msi_ms_store_free(struct msi_ms_store *store);
  * selection needs a set's tables). */
 int msi_ms_store_describe(msi_ms_set *set, const msi_ms_selection *selection);
 
-/* msi_ms_store_observe - fill the part of an observation that msi_ms_set_observe reads from subtables. field_id: of the
- * first row, or -1. */
+/* msi_ms_store_observe - fill the members of an observation that msi_ms_set_observe reads from subtables. field_id: of
+ * the first row, or -1. */
 void msi_ms_store_observe(const msi_ms_set *set, int field_id, msi_observation *observation);
 
 /* ---- UVFITS and FITS-IDI files: they have the metadata that the subtables of a set have ---- */
@@ -244,7 +245,7 @@ int msi_ms_uv_open(msi_ms_set *set);
  * selection needs a set's tables or columns). */
 int msi_ms_uv_describe(msi_ms_set *set, const msi_ms_selection *selection);
 
-/* msi_ms_uv_observe - fill the part of an observation that msi_ms_set_observe reads from subtables. */
+/* msi_ms_uv_observe - fill the members of an observation that msi_ms_set_observe reads from subtables. */
 void msi_ms_uv_observe(const msi_ms_set *set, msi_observation *o);
 
 #endif

@@ -15,7 +15,7 @@
 #include "io/ms/ms_metadata.h"
 #include "io/msv/msv_file.h"
 
-/* Call access() for the table.dat of a directory. */
+/* Check access to the table.dat of a directory. */
 static int has_table(const char *path, int mode)
 {
     char *table;
@@ -37,7 +37,7 @@ int msi_ms_paths_exist(const char *const *paths, int n_path)
     return 1;
 }
 
-/* Two paths are the same set if they lead to the same directory. */
+/* Identifies a directory: two paths to the same directory are the same set. */
 typedef struct identity {
     dev_t device;
     ino_t inode;
@@ -86,22 +86,22 @@ int msi_ms_paths_copy(char ***out, const char *const *paths, int n_path)
 
 /* ---- Members of a multi-MS ---- */
 
-/* Address space for the names of all members. */
+/* Address space of the shared memory for the names of all members. */
 static const int64_t SHARED_BYTES = (int64_t)64 << 20;
 
-/* The shared memory: each name has its terminating zero. */
+/* The shared memory. Each name has a terminating zero. */
 typedef struct names {
     int64_t n, n_byte;
     char byte[];
 } names;
 
-/* The sets whose members are listed. */
+/* The arguments of the child process. */
 typedef struct job {
     const char *const *paths;
     int n_path;
 } job;
 
-/* Return whether a table concatenates others. The beginning of its table.dat has its kind. */
+/* Return 1 if a table concatenates others. The beginning of table.dat tells its kind. */
 static int is_concatenation(const char *path)
 {
     enum { HEAD = 512 };
@@ -117,7 +117,7 @@ static int is_concatenation(const char *path)
     return n > 0 && memmem(head, (size_t)n, kind, sizeof kind - 1) != NULL;
 }
 
-/* ---- The process ---- */
+/* ---- The child process ---- */
 
 static int put_name(names *to, const char *name)
 {
@@ -150,7 +150,7 @@ static int list_all(msi_child *self, void *of)
     const job *j = of;
     msi_ms_child_begin();
     msi_ms_limit_memory(j->paths, j->n_path);
-    /* The members of a multi-MS are not among its own files, so its size is no limit. */
+    /* The members of a multi-MS are not among its files, so do not limit memory by its size. */
     msi_ms_limit_lift();
     for (int i = 0; i < j->n_path; i++) MSI_TRY(put_members(msi_child_shared(self), j->paths[i]));
     return MSI_OK;
@@ -158,7 +158,7 @@ static int list_all(msi_child *self, void *of)
 
 /* ---- The caller ---- */
 
-/* Check the names, which a damaged table may have made invalid, and make a list of them. */
+/* Check the names, which may be invalid if the table is damaged, and make a list of them. */
 static int take_names(char ***out, int *n_out, const names *from, const char *path)
 {
     const char *name = from->byte;

@@ -9,7 +9,7 @@
 int msi_ms_path_is_table(const char *path);
 
 /* msi_ms_paths_exist - return 1 if each of paths [n_path] is a readable file or looks like a readable table, else 0. It
- * sets no message: the reader reports what is wrong. */
+ * sets no message, because the reader reports the reason. */
 int msi_ms_paths_exist(const char *const *paths, int n_path);
 
 /* msi_ms_paths_same - return 1 if two of paths [n_path] are the same set. Returned: *a, *b  their indices, a < b. */
@@ -26,10 +26,10 @@ int msi_ms_paths_copy(char ***out, const char *const *paths, int n_path);
 
 /*
  * msi_ms_members - replace every multi-MS among paths [n_path] by its members. A multi-MS is a table that concatenates
- * others, made by CASA's partition and virtualconcat. Other paths are kept and not checked.
+ * other sets, as CASA's partition and virtualconcat make it. Other paths are copied without a check.
  *
  * Returned: *out [*n_out]  freed by msi_free; NULL if no path is a multi-MS, and on failure
- *           *which         the first path that is one
+ *           *which         index of the first multi-MS
  * Returns:  0, MSI_EINPUT (a multi-MS that cannot be opened), MSI_ENOMEM, MSI_EINTERRUPTED
  * Notes:    a child process opens the tables: call it before any thread starts.
  */

@@ -2,10 +2,10 @@
 /*
  * Pointing directions of the antennas of a set, from the table POINTING.
  *
- * The table may have millions of rows, for each antenna many a second, so a field is sampled: at a few times that rows of
- * it have, by a few antennas. The row of an antenna is the nearest in TIME whose INTERVAL covers the time; without an
- * INTERVAL, the last one before. The aim is the median over antennas, and then over times, so that single antennas that
- * point elsewhere, or a slew, do not matter.
+ * The table may have millions of rows, many per second for each antenna. So each field is sampled at a few times of its
+ * rows, for a few antennas. The row of an antenna for a time is the nearest in TIME whose INTERVAL covers the time;
+ * without an INTERVAL, it is the last row before. The aim is the median over antennas and then over times, so that
+ * single antennas that point elsewhere, or that slew, do not matter.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -21,14 +21,14 @@
 
 enum {
     MOST_TIMES = 3,    /* times of a field */
-    MANY_FIELDS = 100, /* with more there is one time each */
-    MOST_ANTENNAS = 5, /* at a time */
-    CHUNK_ROWS = 8192, /* read at once */
+    MANY_FIELDS = 100, /* a set with more fields has one time for each */
+    MOST_ANTENNAS = 5, /* antennas for each time */
+    CHUNK_ROWS = 8192, /* rows read at a time */
     QUICK_ROWS = 1 << 19,
     AIM_NOTE = 400
 };
 
-static const double SLACK_S = 10; /* a row holds for this much longer than its INTERVAL */
+static const double SLACK_S = 10; /* a row is used for times up to this far outside its INTERVAL */
 
 /* A row of POINTING. */
 typedef struct place {
@@ -36,7 +36,7 @@ typedef struct place {
     double time_s;
 } place;
 
-/* A time of a field. */
+/* A time at which a field is sampled. */
 typedef struct field_time {
     double time_s;
     int field;
@@ -44,12 +44,13 @@ typedef struct field_time {
 
 typedef struct search {
     ccc_table *table;
-    const char *scale; /* scale of POINTING's times */
+    const char *scale; /* time scale of POINTING */
     int n_sample, n_antenna;
-    field_time *sample;    /* [n_sample] ascending */
-    place *before, *after; /* [n_sample][n_antenna + 1] the nearest rows at or before a time, and after it; the last
-                              antenna stands for rows of all */
-    double *chunk_s;       /* [n_chunk + 1] first TIME of each chunk, if they ascend; NULL: all are read */
+    field_time *sample; /* [n_sample] ascending */
+    /* [n_sample][n_antenna + 1] nearest row at or before a sample's time, and after it; the last antenna stands for
+     * rows that apply to all antennas */
+    place *before, *after;
+    double *chunk_s; /* [n_chunk + 1] first TIME of each chunk, if these ascend; NULL: all chunks are read */
     msi_ms_frames frames;
     int has_interval, has_origin;
 } search;
@@ -78,7 +79,7 @@ static int by_time(const void *a, const void *b)
     return (x->time_s > y->time_s) - (x->time_s < y->time_s);
 }
 
-/* Choose the times of each field: those of rows that divide its rows evenly. */
+/* Choose the sample times of each field, at equal distances among its rows. */
 static int choose_times(search *s, const msi_ms_set *set)
 {
     int64_t *passed;
@@ -106,7 +107,7 @@ static int choose_times(search *s, const msi_ms_set *set)
     return rc;
 }
 
-/* Return the number of the first sample at a time or after it. */
+/* Return the index of the first sample at or after a time. */
 static int first_from(const search *s, double time_s)
 {
     int low = 0, high = s->n_sample;
@@ -122,7 +123,7 @@ static int first_from(const search *s, double time_s)
 
 /* ---- Rows ---- */
 
-/* Find out whether the table is sorted by time, so that few chunks of a large one need to be read. */
+/* If a large table is sorted by time, list the times of its chunks, so that few of them must be read. */
 static int find_chunks(search *s, int64_t n_row)
 {
     const int64_t n = (n_row + CHUNK_ROWS - 1) / CHUNK_ROWS;
@@ -140,7 +141,7 @@ static int find_chunks(search *s, int64_t n_row)
     return MSI_OK;
 }
 
-/* Return 1 if rows of a chunk may be the nearest ones of a sample. */
+/* Return 1 if a chunk may have rows that are nearest to a sample. */
 static int is_wanted(const search *s, int64_t chunk)
 {
     if (!s->chunk_s) return 1;
@@ -148,7 +149,7 @@ static int is_wanted(const search *s, int64_t chunk)
     return first < s->n_sample && s->sample[first].time_s <= s->chunk_s[chunk + 1] + SLACK_S;
 }
 
-/* Compare rows [n] with all samples. Each is kept where it is the nearest so far. */
+/* Compare n rows with all samples, and store each row that is the nearest so far. */
 static void take_rows(search *s, int64_t row, int64_t n, const double *time_s, const int32_t *antenna)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -165,7 +166,7 @@ static void take_rows(search *s, int64_t row, int64_t n, const double *time_s, c
     }
 }
 
-/* Find the rows of all samples. Given: is_quick  do not read all of a large table. Returned: *is_found */
+/* Find the rows of all samples. Given: is_quick  1: do not read all of a large table. Returned: *is_found */
 static int find_rows(search *s, int is_quick, int *is_found)
 {
     const int64_t n_row = ccc_table_n_row(s->table), n_slot = s->n_antenna + 1, n_place = s->n_sample * n_slot;
@@ -199,19 +200,19 @@ static int find_rows(search *s, int is_quick, int *is_found)
     return rc;
 }
 
-/* Return whether a row holds at a time. */
+/* Return 1 if a row applies at a time. */
 static int holds(const search *s, const place *p, double time_s)
 {
     double interval_s = 0;
     if (p->row < 0) return 0;
     if (s->has_interval && ccc_get_range(s->table, "INTERVAL", p->row, 1, NULL, CCC_DOUBLE, &interval_s, 1) != CCC_OK)
         return 0;
-    /* The row before that has no interval holds until the next one. */
+    /* A row without an interval applies until the next row. */
     if (!(interval_s > 0) && p->time_s <= time_s) return 1;
     return fabs(time_s - p->time_s) <= fmax(interval_s, 0) / 2 + SLACK_S;
 }
 
-/* Return the row of an antenna that holds at a sample; -1: none. */
+/* Return the row of an antenna that applies at a sample; NULL if there is none. */
 static const place *row_of(const search *s, int sample, int antenna)
 {
     const int64_t at = (int64_t)sample * (s->n_antenna + 1) + antenna;
@@ -228,7 +229,7 @@ static const place *row_of(const search *s, int sample, int antenna)
 /*
  * Read the direction of a row at a time, in J2000.
  * Returned: out  a unit vector
- * Returns:  0; MSI_EINPUT if it cannot be read or is none, such as the zeros of a table that was never filled
+ * Returns:  0; MSI_EINPUT if it cannot be read or is no direction, such as the zeros of a table without values
  */
 static int read_direction(const search *s, const place *p, double time_s, const double *itrf_m, double out[3])
 {
@@ -279,7 +280,7 @@ static double angle_between(const double a[3], const double b[3])
     return 2 * asin(fmin(1, 0.5 * hypot(hypot(a[0] - b[0], a[1] - b[1]), a[2] - b[2])));
 }
 
-/* Find where the antennas pointed at a sample. Returns: 0 if no row says it */
+/* Find where the antennas pointed at a sample. Returns: 0 if no row applies */
 static int aim_at(const search *s, const msi_ms_set *set, int sample, double out[3])
 {
     double direction[MOST_ANTENNAS][3];
@@ -288,7 +289,7 @@ static int aim_at(const search *s, const msi_ms_set *set, int sample, double out
     for (int a = 0, seen = 0; a <= s->n_antenna && n < MOST_ANTENNAS; a++) {
         const place *p = row_of(s, sample, a);
         if (!p) continue;
-        /* Every (n_row / MOST_ANTENNAS)th antenna, so that those of one arm are not alone. */
+        /* Use every (n_row / MOST_ANTENNAS)th antenna, so that not all are in one arm of the array. */
         const int is_due = n_row <= MOST_ANTENNAS || seen * MOST_ANTENNAS / n_row >= n;
         seen++;
         if (!is_due) continue;
@@ -352,5 +353,5 @@ int msi_ms_set_find_aims(msi_ms_set *set, const char *scale, int is_quick)
     msi_free(s.chunk_s);
     if (rc == MSI_OK || rc == MSI_ENOMEM) return rc;
     for (int i = 0; i < set->n_field; i++) set->field[i].aim = (msi_ms_aim){0};
-    return note(set, "POINTING is left out, and beams point at the phase centre: %s", msi_error_get());
+    return note(set, "POINTING is not used, and beams point at the phase centre: %s", msi_error_get());
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The reader's interface: opens the sets, and plans which rows make the next blocks of about 1 MB. */
+/* The reader's interface: opens sets, and plans which rows make up the next blocks of about 1 MB. */
 #include "io/ms/ms_reader.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ int msi_ms_reader_make(msi_ms_reader **out, const char *const *paths, int n_path
     return MSI_OK;
 }
 
-/* Return whether two names mean the same time scale. */
+/* Return 1 if two names mean the same time scale. */
 static int is_one_scale(const char *a, const char *b)
 {
     const int is_tai[] = {!strcasecmp(a, "TAI") || !strcasecmp(a, "IAT"),
@@ -47,7 +47,7 @@ static int is_one_scale(const char *a, const char *b)
     return strcasecmp(a, b) == 0 || (is_tai[0] && is_tai[1]);
 }
 
-/* Make one observation of all sets: that of the first set with selected rows, with the times of all. */
+/* Combine the observations of all sets: that of the first set with selected rows, with the times of all sets. */
 static void join_observation(msi_ms_reader *r, int i, const msi_observation *o)
 {
     msi_observation *all = &r->observation;
@@ -58,8 +58,8 @@ static void join_observation(msi_ms_reader *r, int i, const msi_observation *o)
     all->end_mjd_s = end_mjd_s;
 }
 
-/* Convert the times of an observation to the scale of the first set. If times are written, all sets must have the same
- * scale. */
+/* Convert the times of an observation to the time scale of the first set. If times are written, all sets must have the
+ * same scale. */
 static int take_time_scale(const msi_ms_reader *r, int i, msi_observation *o)
 {
     const char *scale = r->observation.time_scale;
@@ -125,7 +125,7 @@ static int read_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, 
         r->n_sample += set->setup[k].n_row * set->setup[k].n_chan;
         r->n_spw += set->setup[k].n_chan > 0;
     }
-    /* Only one set is open at a time, because of the limit of open files. */
+    /* Only one set is open at a time, because the number of open files is limited. */
     if (r->n_set > 1) msi_ms_set_close(set);
     return MSI_OK;
 }
@@ -257,7 +257,7 @@ int64_t msi_ms_reader_n_selected_time(const msi_ms_reader *r)
     return n;
 }
 
-/* A position in the list of fields: set and field. {0, -1} is before the first one. */
+/* A position in the list of fields: set and field. {0, -1} is before the first field. */
 typedef struct field_place {
     int set, id;
 } field_place;
@@ -502,7 +502,7 @@ int msi_ms_share_out(const int64_t *size, int n, int n_share, int *share)
     return MSI_OK;
 }
 
-/* Fields within this distance, of any set, are in the same share. */
+/* Fields of any sets within this distance are put in the same share. */
 static const double ONE_FIELD_RAD = 1e-6;
 
 static int by_direction(const void *a, const void *b)
@@ -575,7 +575,7 @@ static msi_ms_group *find_group(msi_ms_reader *r, const msi_ms_run *run)
     return &r->group[r->n_group++];
 }
 
-/* Add rows to groups, in their order, until the block of one group is full. Without groups all rows have been read. */
+/* Add rows to groups, in order, until the block of a group is full. If no group is made, all rows have been read. */
 static void plan(msi_ms_reader *r)
 {
     r->n_piece = r->n_group = r->next_group = 0;
@@ -623,8 +623,8 @@ static int64_t share_begin(const msi_ms_reader *r, int share)
     return r->n_sample / r->n_share * share + r->n_sample % r->n_share * share / r->n_share;
 }
 
-/* Return whether a block belongs to the reader's share. A block belongs to the share that contains its first sample,
- * counted through all sets. After the end of the share the reading is complete. */
+/* Return 1 if a block belongs to the reader's share: the share that contains the block's first sample, counted through
+ * all sets. After the end of the share, *is_end is 1. */
 static int is_in_share(msi_ms_reader *r, const msi_ms_group *group, int *is_end)
 {
     if (r->n_share < 2) return 1;
@@ -696,9 +696,9 @@ void msi_ms_reader_free(msi_ms_reader *r)
 /* ---- Metadata as bytes ---- */
 
 /*
- * The bytes are a reader_head, and for each set a reader_head, its fields, its setups with the channels of each, the
- * frames of its windows and the positions of its antennas, all in multiples of 8 bytes. One function transfers them in
- * both directions, so that both agree on the order.
+ * The bytes are a reader_head and, for each set, a set_head, its fields, its setups with their channels, the frames of
+ * its windows, and the positions of its antennas, all in multiples of 8 bytes. One function both packs and unpacks each
+ * of these, so that the order is the same.
  */
 
 typedef struct reader_head {
@@ -744,7 +744,7 @@ static int pass_setup(msi_cursor *c, msi_ms_setup *s, int *is_whole)
     return MSI_OK;
 }
 
-/* The channels of windows are not packed, since the setups have them. */
+/* The channels of windows are not packed, because setups have them. */
 static int pass_windows(msi_cursor *c, msi_ms_set *set, int64_t n, int *is_whole)
 {
     if (c->from) {
@@ -883,7 +883,7 @@ static int pass_reader(msi_cursor *c, msi_ms_reader *r, int *is_whole)
 
 int msi_ms_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
 {
-    msi_ms_reader same = *r; /* not changed */
+    msi_ms_reader same = *r; /* it is not changed, because the cursor packs */
     msi_cursor c = {0};
     int is_whole;
     *out = NULL;
@@ -953,7 +953,7 @@ static int check_set(msi_ms_reader *r, msi_ms_set *set)
 
 static int observation_is_sound(msi_observation *o)
 {
-    /* Antenna positions are used for headers and bounds only, so positions that are not finite are accepted. */
+    /* Positions of antennas are used only for headers and bounds, so positions that are not finite are accepted. */
     const double numbers[] = {o->ra_rad, o->dec_rad, o->start_mjd_s, o->end_mjd_s, o->rest_freq_hz};
     end_text(o->telescope, sizeof o->telescope);
     end_text(o->observer, sizeof o->observer);

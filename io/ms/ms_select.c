@@ -12,8 +12,8 @@
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_metadata.h"
 
-/* Times are appended in the order of the rows. The list is sorted, and repeated times are removed, before it would
- * grow. */
+/* A list of times, appended in the order of rows. Before the list would grow, it is sorted and duplicates are removed.
+ * */
 typedef struct msi_ms_times {
     double *time_s;
     int64_t n, n_allocated;
@@ -45,7 +45,7 @@ static void sort_times(msi_ms_times *t)
     t->n = n;
 }
 
-/* List times that are not the last one again. Returns: 0, MSI_ENOMEM. */
+/* Append times, except a time that equals the last one. Returns: 0, MSI_ENOMEM. */
 static int add_times(msi_ms_times *t, const double *time_s, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -99,7 +99,7 @@ static void free_row_index(msi_ms_found *f)
 
 /* ---- Parts ---- */
 
-/* Find the rows that this process scans: [*begin, *end); all rows without partners. */
+/* Find the rows [*begin, *end) that this process scans: all rows if there are no partners. */
 static void part_of_rows(const msi_ms_set *set, const msi_ms_partners *p, int64_t *begin, int64_t *end)
 {
     const int64_t n = set->n_table_row, n_part = p ? p->n_part : 1, part = p ? p->part : 0;
@@ -160,14 +160,14 @@ static int append_bytes(msi_ms_found *sum, const char *bytes, int64_t n, const m
     return status;
 }
 
-/* Send the results to the partners. Returned: all, n_all the results of each process */
+/* Exchange the results with the partners. Returned: all, n_all  the results of each process */
 static int exchange(msi_ms_found *f, const msi_ms_partners *p, const char **all, int64_t *n_all)
 {
     char *bytes;
     int is_whole;
     msi_cursor c = {0};
     MSI_TRY(transfer_found(&c, f, &is_whole));
-    MSI_TRY(msi_alloc(&bytes, c.at, 1, "what a part of a set holds"));
+    MSI_TRY(msi_alloc(&bytes, c.at, 1, "the results of a part of a set"));
     const int64_t n = c.at;
     c = (msi_cursor){.to = bytes};
     int status = transfer_found(&c, f, &is_whole);
@@ -189,8 +189,8 @@ static int gather_row_index(msi_ms_found *f, const msi_ms_set *set, const msi_ms
     sort_times(&f->all);
     sort_times(&f->selected);
     if (!p || p->n_part < 2) return MSI_OK;
-    status = msi_alloc(&all, p->n_part, sizeof *all, "what parts of a set hold");
-    if (status == MSI_OK) status = msi_alloc(&n_all, p->n_part, sizeof *n_all, "what parts of a set hold");
+    status = msi_alloc(&all, p->n_part, sizeof *all, "the results of parts of a set");
+    if (status == MSI_OK) status = msi_alloc(&n_all, p->n_part, sizeof *n_all, "the results of parts of a set");
     if (status == MSI_OK) status = make_row_index(&sum, (int)f->n_setup);
     if (status == MSI_OK) status = exchange(f, p, all, n_all);
     for (int k = 0; k < p->n_part && status == MSI_OK; k++) status = append_bytes(&sum, all[k], n_all[k], set);
@@ -246,7 +246,7 @@ static int check_frequencies(const msi_ms_set *set, int spw)
     return MSI_OK;
 }
 
-/* Fill the setup from its selected channels, which are in ascending order. */
+/* Fill the setup from its selected channels, in ascending order. */
 static int store(msi_ms_setup *s, const channel *chosen, int32_t n)
 {
     s->n_chan = n;
@@ -274,8 +274,8 @@ static int store(msi_ms_setup *s, const channel *chosen, int32_t n)
     return MSI_OK;
 }
 
-/* Select the channels of one spectral window for every setup that uses it. *counted channels of earlier windows were
- * counted, and *n_selected of them selected. */
+/* Select the channels of one spectral window, for every setup that uses it. *counted and *n_selected are the numbers of
+ * channels of earlier windows that were counted, and that were selected. */
 static int select_window(msi_ms_set *set, const msi_ms_selection *selection, const ccc_chan_range *ranges,
                          int64_t n_range, int spw, int64_t *counted, int64_t *n_selected)
 {
@@ -310,8 +310,8 @@ static int select_channels(msi_ms_set *set, const msi_ms_selection *selection, c
                            int64_t n_range)
 {
     int64_t counted = 0, n_selected = 0;
-    /* Windows without rows at the selected times are counted too, so that a channel has the same number in all
-     * intervals. */
+    /* Count the channels of windows without rows at the selected times too, so that channels have the same numbers in
+     * all intervals. */
     for (int spw = 0; spw < set->n_window; spw++) {
         int in_use = 0;
         for (int i = 0; i < set->n_setup; i++) in_use |= set->setup[i].spw_id == spw && set->setup[i].is_used;
@@ -331,7 +331,7 @@ static int select_channels(msi_ms_set *set, const msi_ms_selection *selection, c
 
 enum { INDEX_ROWS = 16384 };
 
-/* Limit of CPU time in seconds for a row in one of casacore's selections, which need about 1e-6. */
+/* Limit of CPU time, in seconds per row, for one of casacore's selections. They take about 1e-6. */
 static const double SELECTION_ROW_S = 2e-5;
 
 /* Index columns of a range of rows. */
@@ -342,13 +342,14 @@ typedef struct index_block {
 
 /* Criteria by which rows are selected. */
 typedef struct row_filter {
-    uint8_t *setup; /* [n_setup] wanted */
-    uint8_t *field; /* [n_field] wanted */
+    uint8_t *setup; /* [n_setup] 1: wanted */
+    uint8_t *field; /* [n_field] 1: wanted */
     double first_s, last_s;
-    double *step_s; /* [n_step] all times, ascending, if every second one is selected; owned; NULL: all are selected */
+    /* [n_step] all times, ascending, if every second one is selected; owned; NULL: all times are selected */
+    double *step_s;
     int64_t n_step;
-    int is_odd;            /* select the second, fourth .. time, whose index is odd */
-    const int64_t *listed; /* ascending rows; NULL: all */
+    int is_odd;            /* 1: select every second time, beginning with the second one */
+    const int64_t *listed; /* row numbers, ascending; NULL: all rows */
     int64_t n_listed, next_listed;
 } row_filter;
 
@@ -389,7 +390,7 @@ static int list_times(const msi_ms_set *set, index_block *b, const msi_ms_partne
     return gather_row_index(found, set, partners);
 }
 
-/* Find the first and last TIME of the selection's timesteps. A set with fewer times than others may have no row in the
+/* Find the first and last TIME of the selected time steps. A set with fewer times than others may have no rows in the
  * last intervals. */
 static int interval_times(const msi_ms_set *set, const msi_ms_selection *selection, index_block *b,
                           const msi_ms_partners *partners, row_filter *filter)
@@ -488,7 +489,7 @@ typedef struct row_scan {
     msi_ms_found found;
 } row_scan;
 
-/* Select consecutive rows of one time; if rows are listed, one at a time. */
+/* Select consecutive rows of one time. If rows are listed, check each of them. */
 static int take_rows(row_scan *s, const msi_ms_run *r, double time_s)
 {
     row_filter *f = s->filter;
@@ -500,8 +501,8 @@ static int take_rows(row_scan *s, const msi_ms_run *r, double time_s)
     return add_times(&s->found.selected, &time_s, 1);
 }
 
-/* Return the end of the rows from `first` on that share time, field and data description. If rows are listed, this is
- * the next row. */
+/* Return the end of the consecutive rows, from `first` on, with the same time, field and data description. If rows are
+ * listed, it is first + 1. */
 static int64_t end_of_alike(const row_scan *s, const index_block *b, int64_t first, int64_t n)
 {
     int64_t end = first + 1;
@@ -585,7 +586,7 @@ static int scan_rows(msi_ms_set *set, const msi_ms_selection *selection, row_fil
     return status;
 }
 
-/* Keep in the first list the rows that are in both. Both lists are ascending. Returns their number. */
+/* Remove the rows from the first list that are not in the second. Both are ascending. Returns the number left. */
 static int64_t intersect(int64_t *a, int64_t n_a, const int64_t *b, int64_t n_b)
 {
     int64_t n = 0, j = 0;
@@ -731,7 +732,7 @@ static int wanted_setups(const msi_ms_set *set, const msi_ms_selection *selectio
     return status;
 }
 
-/* Give a set without selected rows the times of the interval, if there is one. Fail if the set must have rows. */
+/* If a set has no selected rows, give it the times of the interval, if there is one. Fail if the set must have rows. */
 static int take_empty(msi_ms_set *set, const msi_ms_selection *selection, const row_filter *filter, index_block *block)
 {
     char text[128];

@@ -29,7 +29,7 @@ typedef struct about_setup {
 
 typedef struct about_field {
     double ra_rad, dec_rad, rest_hz;
-    int32_t source_id, motion; /* below 0 in files of a version that had 64 bits for the source */
+    int32_t source_id, motion; /* below 0 in stores of an old version, whose source ids had 64 bits */
     char frame[16], name[64];
 } about_field;
 
@@ -97,7 +97,8 @@ static int pass_store_field(msi_cursor *c, msi_ms_field *f, double *rest_hz)
     return 1;
 }
 
-/* Copy the counts of the head, and allocate the arrays that they count. Each element takes some bytes of the file. */
+/* Copy the counts of the head, and allocate the arrays. Each element takes some bytes of the file, which limits counts.
+ * */
 static int unpack_store_head(const msi_cursor *c, const about_head *h, msi_ms_set *set, int *is_whole)
 {
     const int64_t counts[] = {h->n_window, h->n_setup, h->n_field, h->n_antenna};
@@ -149,7 +150,7 @@ static int pass_store_metadata(msi_cursor *c, msi_ms_set *set, int *is_whole)
     return msi_ms_transfer_names(c, &set->antenna_name, set->n_antenna, is_whole);
 }
 
-/* Fill a set with the metadata that a store has of its set. Its windows have only the selected channels. */
+/* Fill a set with the metadata that a store keeps. Its windows have only the selected channels. */
 static int select_store_windows(const msi_ms_set *from, msi_ms_set *to)
 {
     MSI_TRY(msi_alloc(&to->window, from->n_window, sizeof *to->window, "spectral windows"));
@@ -167,7 +168,7 @@ static int select_store_windows(const msi_ms_set *from, msi_ms_set *to)
     return MSI_OK;
 }
 
-/* ms_uv_rest_frequency - return the first rest frequency of a field, 0 if it is unknown. */
+/* Return the first rest frequency of a field of a UVFITS or FITS-IDI file; 0 if it is unknown. */
 static double ms_uv_rest_frequency(const msi_ms_set *set, int field)
 {
     const msi_uv_source *s = &set->uv->source[field];
@@ -192,7 +193,7 @@ int msi_ms_store_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
     for (int i = 0; set->uv && i < set->n_field; i++) store.rest_hz[i] = ms_uv_rest_frequency(set, i);
     if (status != MSI_OK) goto out;
     status = pass_store_metadata(&c, &chosen, &is_whole);
-    if (!status) status = msi_alloc(out, c.at, 1, "what a store keeps of its set");
+    if (!status) status = msi_alloc(out, c.at, 1, "the metadata of a visibility store");
     if (status) goto out;
     *n = c.at;
     c = (msi_cursor){.to = *out};
@@ -209,7 +210,7 @@ int msi_ms_store_open(msi_ms_set *set)
     return msi_msv_file_open(&set->store->file, set->path);
 }
 
-/* Return whether the setups and fields to which runs and chunks refer exist. */
+/* Return 1 if all setups and fields exist that runs and chunks refer to. */
 static int store_ids_are_valid(const msi_ms_set *set)
 {
     const msi_msv_file *f = set->store->file;
@@ -265,7 +266,7 @@ void msi_ms_store_observe(const msi_ms_set *set, int field_id, msi_observation *
 
 /* ---- UVFITS and FITS-IDI files ---- */
 
-/* A scan of all groups of a file may take long, so each call reports progress. */
+/* Called during a scan of all groups of a file. The scan may take long, so report progress; stop after a signal. */
 static int check_on(void)
 {
     msi_child_progress(MSI_CHILD_STEP_S);
@@ -291,11 +292,11 @@ static int check_selection(const msi_ms_set *set, const msi_ms_selection *s)
             "msimage-convert",
             set->path);
     const char *other = s->model_column;
-    /* Sets without CORRECTED_DATA are read from DATA, together with sets that have it. */
+    /* Sets without CORRECTED_DATA are read from DATA, like sets that are read together with this file. */
     if (s->data_column && strcmp(s->data_column, "DATA") != 0 && strcmp(s->data_column, "CORRECTED_DATA") != 0)
         other = s->data_column;
     if (other)
-        return msi_error_set(MSI_EINPUT, "%s: a UVFITS or FITS-IDI file has DATA alone, not %s", set->path, other);
+        return msi_error_set(MSI_EINPUT, "%s: a UVFITS or FITS-IDI file has only DATA, not %s", set->path, other);
     return MSI_OK;
 }
 

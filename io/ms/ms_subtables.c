@@ -37,7 +37,7 @@ static int open_subtable(msi_ms_set *set, const char *name, ccc_table **out)
     return checked;
 }
 
-/* Open a required subtable that must have rows. without: the consequence of a table without rows.
+/* Open a required subtable that must have rows. Given: without  consequence of having no rows, for the message
  * Returns: 0, MSI_EINPUT, MSI_ENOMEM; after a failure *out needs no closing */
 static int open_rows(msi_ms_set *set, const char *name, const char *without, ccc_table **out, int64_t *n)
 {
@@ -73,13 +73,13 @@ int msi_ms_table_doubles(ccc_table *t, const char *column, int64_t row, double *
     return MSI_OK;
 }
 
-/* Copy a text, cut to the size of the destination. */
+/* Copy a text, truncated to the size of the destination. */
 static void copy_text(char *to, size_t size, const char *from)
 {
     snprintf(to, size, "%s", from);
 }
 
-/* Accept the failure of a ccc function that reads an optional value, except lack of memory: the default must not
+/* Accept that a ccc function could not read an optional value. Fail for lack of memory, so that a default does not
  * replace a value that exists. Returns: 0, MSI_ENOMEM. */
 static int check_optional(int ccc_status, int *is_there)
 {
@@ -87,7 +87,7 @@ static int check_optional(int ccc_status, int *is_there)
     return ccc_status == CCC_ENOMEM ? msi_ms_failed(ccc_status) : MSI_OK;
 }
 
-/* Read a string cell; "" if there is none. Returns: 0, MSI_ENOMEM. */
+/* Read a string cell; "" if it does not exist. Returns: 0, MSI_ENOMEM. */
 static int read_text(ccc_table *t, const char *column, int64_t row, char *to, size_t size)
 {
     char *text = NULL;
@@ -140,7 +140,7 @@ static int read_window(msi_ms_set *set, ccc_table *t, int id)
         }
     }
     if (!w->width_hz) MSI_TRY(msi_alloc(&w->width_hz, n > 0 ? n : 1, sizeof *w->width_hz, "channel widths"));
-    /* A channel cannot extend below 0 Hz. A width that is larger, or 0, is treated as unknown. */
+    /* A channel cannot extend below 0 Hz. A width that is 0 or larger than that is treated as unknown. */
     for (int64_t i = 0; i < n; i++) {
         const double width_hz = fabs(w->width_hz[i]);
         w->width_hz[i] = width_hz <= 2 * w->freq_hz[i] ? width_hz : 0;
@@ -246,7 +246,7 @@ static int read_antennas(msi_ms_set *set)
     if (status == MSI_OK) status = msi_alloc(&set->antenna_name, n, sizeof *set->antenna_name, "names of antennas");
     if (status != MSI_OK) goto out;
     set->n_antenna = n;
-    /* Positions are used for headers only, so a table without them is accepted. */
+    /* Positions are used only for headers, so a table without them is accepted. */
     static const msi_ms_unit_column units[] = {{"POSITION", "m"}, {"DISH_DIAMETER", "m"}};
     if ((status = msi_ms_table_check_units(t, units, 2)) != MSI_OK) goto out;
     int is_there;
@@ -268,7 +268,7 @@ out:
     return status;
 }
 
-/* Read the delays of MWA tiles, if the set has that subtable, and whether all its pointings have the same. */
+/* Read the delays of MWA tiles, if the set has that subtable, and check whether all pointings have the same delays. */
 static int read_delays(msi_ms_set *set)
 {
     ccc_table *t = NULL;
@@ -330,7 +330,7 @@ int msi_ms_frames_of_row(ccc_table *t, const msi_ms_frames *f, int64_t row, char
     return MSI_OK;
 }
 
-/* Find out how a phase centre moves. Its polynomial has the terms direction[n_value], two for each power of time. */
+/* Find how a phase centre moves. The polynomial is direction[n_value], with two values for each power of time. */
 static void find_motion(const double *direction, int64_t n_value, int32_t ephemeris, msi_ms_field *f)
 {
     static const char bodies[] = " MERCURY VENUS MARS JUPITER SATURN URANUS NEPTUNE PLUTO SUN MOON COMET ";
@@ -343,7 +343,7 @@ static void find_motion(const double *direction, int64_t n_value, int32_t epheme
     if (ephemeris >= 0) f->motion = MSI_MS_EPHEMERIS;
 }
 
-/* Read an optional column of integers. Without it all values are -1. Returned: *out [n]  freed by msi_free */
+/* Read an optional column of integers; -1 without the column. Returned: *out [n]  freed by msi_free */
 static int read_numbers(ccc_table *t, const char *column, int64_t n, int32_t **out)
 {
     int is_there = 0;
@@ -354,13 +354,13 @@ static int read_numbers(ccc_table *t, const char *column, int64_t n, int32_t **o
     return MSI_OK;
 }
 
-/* Read one field, whose direction is a polynomial of terms direction[n_value]. */
+/* Read one field. Its direction is a polynomial, direction[n_value]. */
 static int read_field(ccc_table *t, int64_t row, const msi_ms_frames *frames, int32_t ephemeris,
                       const double *direction, int64_t n_value, msi_ms_field *f)
 {
     MSI_TRY(read_text(t, "NAME", row, f->name, sizeof f->name));
     MSI_TRY(msi_ms_frames_of_row(t, frames, row, f->frame, sizeof f->frame));
-    /* The first two numbers are the constant term of the polynomial in time. */
+    /* The first two values are the constant term of the polynomial in time. */
     const int is_finite = n_value >= 2 && isfinite(direction[0]) && isfinite(direction[1]);
     f->ra_rad = is_finite ? direction[0] : NAN;
     f->dec_rad = is_finite ? direction[1] : NAN;
@@ -370,7 +370,7 @@ static int read_field(ccc_table *t, int64_t row, const msi_ms_frames *frames, in
 
 enum { FIELDS_AT_ONCE = 4096 };
 
-/* Read the directions of some rows from `row` on, at most n, whose cells have one shape.
+/* Read directions from `row` on: at most n rows, whose cells have the same shape.
  * Returned: *out [*n_read][*n_value]  freed by msi_free, also on failure */
 static int read_directions(ccc_table *t, int64_t row, int64_t n, double **out, int64_t *n_read, int64_t *n_value)
 {
@@ -419,8 +419,7 @@ static int read_field_rows(msi_ms_set *set, ccc_table *t)
     return status;
 }
 
-/* Read FIELD into a set: names, phase centres and their frames, and how they move.
- * Returns: 0, MSI_EINPUT, MSI_ENOMEM */
+/* Read FIELD: names, phase centres with their frames, and how they move. Returns: 0, MSI_EINPUT, MSI_ENOMEM */
 static int read_fields(msi_ms_set *set)
 {
     ccc_table *t = NULL;
@@ -433,7 +432,7 @@ static int read_fields(msi_ms_set *set)
     return status;
 }
 
-/* A line of SOURCE, by the source's number. */
+/* A row of SOURCE and the id of its source. */
 typedef struct source_line {
     int32_t id;
     int64_t row;
@@ -445,7 +444,7 @@ static int compare_sources(const void *a, const void *b)
     return x->id != y->id ? (x->id > y->id) - (x->id < y->id) : (x->row > y->row) - (x->row < y->row);
 }
 
-/* Read the first frequency of a row; 0 if there is none, or it cannot be read. */
+/* Read the first rest frequency of a row; 0 if it does not exist or cannot be read. */
 static int read_line(ccc_table *t, int64_t row, double *rest_hz)
 {
     double *values;
@@ -456,8 +455,8 @@ static int read_line(ccc_table *t, int64_t row, double *rest_hz)
     return status == MSI_ENOMEM ? status : MSI_OK;
 }
 
-/* Find the rest frequency of each field in the rows of SOURCE, which are sorted by source. The first row that has one
- * counts. */
+/* Find the rest frequency of each field in the rows of SOURCE, which are sorted by source id. The first row that has
+ * one is used. */
 static int find_lines(ccc_table *t, const source_line *line, int64_t n, const msi_ms_field *field, int n_field,
                       double *rest_hz)
 {

@@ -17,48 +17,48 @@
 #include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
 
-/* Write predicted visibilities. The first part of this file writes values into the cells of a column, the second is the
- * two writer processes, and the third is the parent (ms_writer.h). */
+/* Writes predicted visibilities. The first part of this file writes values into the cells of a column, the second part
+ * has the two writer processes, and the third part has the parent (ms_writer.h). */
 
 /* The name of the child in messages. */
 #define MSI_WRITER_WHAT "the writer process"
 
-/* Address space of a slot: the head, row numbers, channel indices and values. Only pages that a block touches become
- * memory. */
+/* Address space of a slot: the head, row numbers, channel indices and values. Only pages that a block uses take memory.
+ * */
 #define MSI_WRITER_SLOT_BYTES (4096 + MSI_MS_WRITER_BLOCK_ROWS * 8 + MSI_MS_WRITER_BLOCK_BYTES / 2 * 3)
 
-/* The steps of the first writer process. The second one receives the frames that follow MSI_WRITER_PREPARED. */
+/* The steps of the first writer process. The second one gets the frames that follow MSI_WRITER_PREPARED. */
 typedef enum msi_writer_step {
-    MSI_WRITER_READY,    /* checked, locked */
-    MSI_WRITER_PREPARED, /* space is reserved, columns are marked */
+    MSI_WRITER_READY,    /* sets are checked and locked */
+    MSI_WRITER_PREPARED, /* disk space is reserved, or columns are marked */
     MSI_WRITER_COMPLETE
 } msi_writer_step;
 
-/* Beginning of a slot. Row numbers, channel indices and values follow at these byte offsets. */
+/* The beginning of a slot. Row numbers, channel indices and values follow at these byte offsets. */
 typedef struct msi_writer_slot_head {
     int set;
     int32_t n_chan, n_corr;
     int64_t n_row, chan_at, value_at;
 } msi_writer_slot_head;
 
-/* Beginning of the shared memory. The slots begin at slots_at. */
+/* The beginning of the shared memory. The slots begin at slots_at. */
 typedef struct msi_writer_shared {
     int64_t slots_at;
     int n_set;
     msi_ms_column column[];
 } msi_writer_shared;
 
-/* A set whose column is being written; zero-initialised. Its memory is freed by the end of the process. */
+/* A column that is being written. Zero-initialised. Its memory is freed when the process ends. */
 typedef struct written_column {
     ccc_table *table; /* borrowed, prepared */
     msi_ms_column *column;
     const msi_ms_write_spec *spec;
-    uint8_t *is_written; /* bit r: row r of a new or swapped column has been written; NULL at first */
+    uint8_t *is_written; /* bit r: row r of a new or swapped column is written; NULL at first */
     int64_t n_allocated;
     msi_c32 *cells, *input; /* [n_allocated] whole cells of some rows */
 } written_column;
 
-/* Values for some channels of some rows, in the layout of a block. */
+/* Values for some channels of some rows, in the order of a block. */
 typedef struct block_values {
     int64_t n_row;
     int32_t n_chan, n_corr;
@@ -67,16 +67,16 @@ typedef struct block_values {
     const msi_c32 *value;      /* [n_row][n_chan][n_corr] */
 } block_values;
 
-enum { NUMBERS_AT_ONCE = 512 << 10 }; /* in whole cells; 4 MB */
+enum { NUMBERS_AT_ONCE = 512 << 10 }; /* of whole cells, 4 MB */
 
-/* Some rows with cells of one shape. */
+/* Some rows whose cells have the same shape. */
 typedef struct rows {
     const int64_t *row;
     int64_t n;
     const int64_t *cell; /* n_corr, n_chan */
 } rows;
 
-/* Return how many cells of this shape are read or written at once. */
+/* Return how many cells of this shape are read or written at a time. */
 static int64_t cells_at_once(const int64_t *cell)
 {
     const int64_t n = cell[0] * cell[1];
@@ -93,7 +93,7 @@ static int is_contiguous(const rows *r)
     return r->row[r->n - 1] - r->row[0] == r->n - 1;
 }
 
-/* ---- Which rows are written ---- */
+/* ---- Rows that are written ---- */
 
 static int is_written(const written_column *f, int64_t row)
 {
@@ -121,7 +121,7 @@ static int write_cells(written_column *f, const rows *r, const msi_c32 *cells)
     return MSI_OK;
 }
 
-/* Read cells of a column. A cell without a value is zero with `undefined_is_zero`, else an error. */
+/* Read cells of a column. A cell without a value becomes zero if `undefined_is_zero`, otherwise it is an error. */
 static int read_cells(written_column *f, const char *column, const rows *r, int undefined_is_zero, msi_c32 *cells)
 {
     const int64_t n = size_of(r);
@@ -142,7 +142,8 @@ static int read_cells(written_column *f, const char *column, const rows *r, int 
     return MSI_OK;
 }
 
-/* Read cells before values are put into some of their channels. Either all rows have been written before, or none. */
+/* Read cells, before values are stored in some of their channels. Either all or none of the rows are already written.
+ * */
 static int get_base(written_column *f, const rows *r, msi_c32 *cells)
 {
     if (f->column->method == MSI_COLUMN_IN_PLACE || is_written(f, r->row[0]))
@@ -176,7 +177,7 @@ static int is_whole(const block_values *v, const int64_t *cell)
     return 1;
 }
 
-/* The cells of all rows must have the shape of the values, because a put would change their shape. */
+/* Check that the cells of all rows have the shape of the values, because writing would change their shape. */
 static int check_cells(written_column *f, const block_values *v, int64_t cell[CCC_MAX_DIM])
 {
     int64_t shape[CCC_MAX_DIM] = {0}, n, n_alike;
@@ -216,8 +217,7 @@ static void combine(const written_column *f, const block_values *v, const rows *
 }
 
 /*
- * put_values - write values. When a row is written for the first time, its other channels get the values that
- * ms_writer.h describes.
+ * Write values. When a row is written for the first time, its other channels get the values that ms_writer.h describes.
  * Returns: 0, MSI_EINPUT (a cell has another shape than the values; the input cannot be read), MSI_EOUTPUT, MSI_ENOMEM
  */
 static int put_values(written_column *f, const block_values *v)
@@ -244,12 +244,12 @@ static int put_values(written_column *f, const block_values *v)
     return MSI_OK;
 }
 
-/* put_rest - write the rows without predicted values, as ms_writer.h describes. Returns: as put_values. */
+/* Write the rows without predicted values, as ms_writer.h describes. Returns: as put_values. */
 static int put_rest(written_column *f)
 {
     const msi_ms_column *c = f->column;
     if (c->method == MSI_COLUMN_IN_PLACE || (c->method == MSI_COLUMN_NEW && f->spec->op == MSI_MS_WRITE_REPLACE))
-        return MSI_OK; /* the column has its values already, or zeros since it was made */
+        return MSI_OK; /* the column already has its values, or zeros since it was made */
     int64_t *list = NULL, n_alike, cell[CCC_MAX_DIM];
     int ndim, status = msi_alloc(&list, NUMBERS_AT_ONCE, sizeof *list, "row numbers");
     for (int64_t row = 0; row < c->n_row && status == MSI_OK; row += n_alike) {
@@ -274,8 +274,8 @@ static int put_rest(written_column *f)
     return status;
 }
 
-/* The two writer processes. The first one has the locks and changes headers. It forks the second one, which writes
- * values. */
+/* ---- The writer processes. The first one has the locks and changes headers, and forks the second one, which writes
+ * values. ---- */
 
 enum { WRITEBACK_MS = 250 };
 
@@ -298,10 +298,10 @@ typedef struct first_writer {
     const char *const *paths;
     const msi_ms_write_spec *spec;
     ccc_table **table; /* [n_set] */
-    int **fd, *n_fd;   /* [n_set] data files of the columns */
+    int **fd, *n_fd;   /* [n_set] descriptors of the data files of the columns */
 } first_writer;
 
-/* ---- The second writer process ----  */
+/* ---- The second writer process ---- */
 
 static int write_slot(written_column *columns, msi_writer_shared *shared, int slot)
 {
@@ -317,7 +317,7 @@ static int write_slot(written_column *columns, msi_writer_shared *shared, int sl
 }
 
 /* Write the slots that the parent of the first writer process fills. The process ends without flushing and without
- * destructors: the kernel already has the written values, and a header must not be written. */
+ * destructors, because the kernel already has the values and headers must not be written. */
 static int write_all(msi_child *self, void *of)
 {
     const first_writer *h = of;
@@ -339,9 +339,9 @@ static int write_all(msi_child *self, void *of)
     return MSI_OK;
 }
 
-/* ---- The first writer process ----  */
+/* ---- The first writer process ---- */
 
-/* Undo the changes, except columns that stay marked. */
+/* Undo all changes, except to columns that stay marked. */
 static void undo_all(first_writer *h)
 {
     for (int i = 0; i < h->shared->n_set; i++) msi_ms_drop_abandon(&h->shared->column[i], h->paths[i]);
@@ -369,7 +369,7 @@ static int open_all(first_writer *h)
     return MSI_OK;
 }
 
-/* Prepare columns that need disk space first, so that no set has been marked if the disk is full. */
+/* Prepare columns that need disk space first. If the disk is full, no set is marked yet. */
 static int prepare_all(first_writer *h)
 {
     for (int in_place = 0; in_place < 2; in_place++)
@@ -382,7 +382,7 @@ static int prepare_all(first_writer *h)
     return MSI_OK;
 }
 
-/* Start to write the data to disk, so that the sync at the end is short. */
+/* Start writing the data to disk, so that the sync at the end takes less time. */
 static void start_writeback(const first_writer *h)
 {
     for (int i = 0; i < h->shared->n_set; i++)
@@ -390,7 +390,7 @@ static void start_writeback(const first_writer *h)
             sync_file_range(h->fd[i][k], 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
-/* Set the status of a process whose parent has ended, or has stopped it. */
+/* Set the error of a process whose parent has ended or has stopped it. */
 static int abandoned(void)
 {
     return msi_error_set(MSI_EINTERRUPTED, "the writer was stopped");
@@ -403,7 +403,7 @@ static int send_step(const first_writer *h, msi_writer_step step)
     return sent > 0 ? abandoned() : sent;
 }
 
-/* Wait until the second writer process is done. */
+/* Wait until the second writer process has ended. */
 static int await_second_writer(const first_writer *h, msi_child *second)
 {
     msi_frame f;
@@ -444,7 +444,7 @@ static int sync_all(const first_writer *h)
     return MSI_OK;
 }
 
-/* Serve the parent, from its request to prepare until the columns are complete. */
+/* Handle the parent's requests, from prepare until the columns are complete. */
 static int serve_first_writer(first_writer *h)
 {
     msi_frame f;
@@ -481,10 +481,10 @@ static int run_first_writer(msi_child *self, void *of)
     return msi_error_set(status, "%s", message);
 }
 
-/* The parent: starts the first writer process, passes blocks, and converts failures of the processes to a status and an
- * error line. */
+/* ---- The parent: starts the first writer process, passes blocks to it, and converts failures of the processes to a
+ * status and an error line ---- */
 
-enum { STOP_MS = 1000 }; /* time for the child to stop by itself */
+enum { STOP_MS = 1000 }; /* time in which the child may stop by itself */
 
 /* ---- Failures ---- */
 
@@ -496,7 +496,7 @@ static int fail(msi_ms_writer *w, int status, const char *message)
     return msi_error_set(status, "%s", w->message);
 }
 
-/* Complete the clean-up of a child that has ended. */
+/* Clean up after a child that has ended. */
 static void undo(msi_ms_writer *w)
 {
     for (int i = 0; i < w->n_set; i++) {
@@ -507,14 +507,14 @@ static void undo(msi_ms_writer *w)
 
 /* ---- Frames ---- */
 
-/* Receive the next frame, and free the slot that it names. Returned: *got  0: there is none yet */
+/* Receive the next frame, and free the slot that it names. Returned: *got  0: there is no frame yet */
 static int receive(msi_ms_writer *w, int wait, msi_frame *f, int *got)
 {
     MSI_TRY(msi_child_receive(w->child, wait, f, got));
     if (*got > 0 && f->kind == MSI_CHILD_FREED && f->number >= 0 && f->number < MSI_MS_WRITER_SLOTS)
         w->is_busy[f->number] = 0;
     if (*got >= 0 && !(*got && f->kind == MSI_CHILD_DONE && f->status)) return MSI_OK;
-    /* Before the child is ready it has only read, so the input is at fault. */
+    /* Until the child is ready it only reads, so the input caused the failure. */
     const int status = *got < 0 ? msi_child_fail(w->child, w->is_ready ? MSI_EOUTPUT : MSI_EINPUT) : msi_child_error(f);
     fail(w, status, msi_error_get());
     msi_child_end(w->child);
@@ -532,7 +532,7 @@ static int await(msi_ms_writer *w, msi_child_kind kind, int64_t number)
     return MSI_OK;
 }
 
-/* Send a frame. If the child has ended, what is received next gives the reason. */
+/* Send a frame. If the child has ended, the next frame that is received has the reason. */
 static int send_frame(msi_ms_writer *w, msi_child_kind kind, int64_t number)
 {
     const int status = msi_child_ask(w->child, &(msi_frame){.kind = (int32_t)kind, .number = number});
@@ -712,7 +712,7 @@ static void stop_child(msi_ms_writer *w)
 {
     if (!w->child || msi_child_id(w->child) == 0) return;
     msi_child_stop(w->child, STOP_MS);
-    /* The second writer process ends with the first one, but perhaps a moment later. */
+    /* The second writer process ends shortly after the first one. */
     msi_child_end(w->child);
     undo(w);
 }

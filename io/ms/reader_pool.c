@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A pool of reader processes. The first half of this file runs in a reader process, the second in the parent.
- *   1. The parent sends OPEN. Each process opens the sets and scans a part of the index columns. They exchange the
- *      results (FOUND, SHARED), and the first leaves the metadata in the shared memory (OPENED).
- *   2. The parent sends BEGIN. Process k of n reads the blocks k, k + n, .. into its slots of the shared memory in turn
- *      (BLOCK), and waits for slots that the parent frees (FREED).
- *   3. The parent takes the blocks in the order of one reader, whatever the speed of the processes.
- *   4. Of sets whose large columns can be read without casacore, blocks have rows alone. Threads of the parent read and
- *      convert their samples. Afterwards the parent sends CHECK: no column may have been rewritten meanwhile.
- * The parent checks every reply, because a damaged set may have damaged the reader process.
+ * A pool of reader processes. The first half of this file runs in a reader process, the second half in the parent.
+ *   1. The parent sends OPEN. Each process opens the sets and scans a part of the index columns. The processes exchange
+ *   the results (FOUND, SHARED), and the first one writes the metadata to the shared memory (OPENED).
+ *   2. The parent sends BEGIN. Process k of n reads blocks k, k + n, .. into its slots of the shared memory, one slot
+ *   after the other (BLOCK). It waits for slots that the parent frees (FREED).
+ *   3. The parent takes blocks in the order of one reader, however fast the processes are.
+ *   4. If the large columns of a set can be read without casacore, its blocks have only rows. Threads of the parent
+ *   read and convert the samples. At the end the parent sends CHECK: no column may have been rewritten meanwhile. The
+ *   parent checks every reply, because a damaged set may have corrupted the reader process.
  */
 #include "io/ms/reader_pool.h"
 
@@ -34,28 +34,28 @@
 /* ---- Messages and shared memory ---- */
 
 enum {
-    POOL_SLOTS = 4,  /* slots of each process: the shared memory has space for this many of any size */
-    MOST_SLOTS = 32, /* slots of rows alone, which take little space */
-    MOST_QUEUE = 64  /* blocks that threads fill at a time */
+    POOL_SLOTS = 4,  /* slots of each process, which the shared memory has space for, of any size */
+    MOST_SLOTS = 32, /* slots for blocks without samples, which take little memory */
+    MOST_QUEUE = 64  /* most blocks that threads fill at a time */
 };
 
-/* Kinds of frames. A process that fails sends MSI_CHILD_DONE, and waits for the next request. */
+/* Kinds of frames. A process that fails sends MSI_CHILD_DONE, and then waits for the next request. */
 typedef enum request_kind {
     POOL_OPEN = MSI_CHILD_OTHER,
-    POOL_SHARED, /* all processes have written their results of this OPEN */
+    POOL_SHARED, /* all processes have written their results for this OPEN */
     POOL_BEGIN,
     POOL_FREED,
-    POOL_CHECK /* no column that was read may have been rewritten */
+    POOL_CHECK /* check that no column that was read has been rewritten */
 } request_kind;
 
-/* A request of the parent to a process: the text of a frame. */
+/* A request of the parent to a process. It is the text of a frame. */
 typedef struct pool_request {
-    request_kind kind; /* that of the frame */
+    request_kind kind; /* kind of the frame */
     int64_t
-        number; /* that of the frame: of this OPEN or BEGIN, of the OPEN that is SHARED, of the BEGIN whose slot is FREED */
+        number; /* number of the frame: that of this OPEN or BEGIN; for SHARED, of its OPEN; for FREED, of its BEGIN */
     msi_ms_opening opening; /* OPEN */
-    int part, n_part;       /* OPEN: its part of the rows; BEGIN: it reads the blocks part, part + n_part .. */
-    int64_t n_order;        /* BEGIN: bytes of the conversion; 0: blocks as read */
+    int part, n_part;       /* OPEN: index of its part of the rows; BEGIN: it reads blocks part, part + n_part .. */
+    int64_t n_order;        /* BEGIN: bytes of the conversion; 0: blocks are not converted */
     int64_t slot_bytes;     /* BEGIN: size of a slot, and their number */
     int n_slot;
 } pool_request;
@@ -68,33 +68,34 @@ typedef enum reply_kind {
     POOL_CHECKED
 } reply_kind;
 
-/* A reply of a process to the parent: the text of a frame. */
+/* A reply of a process to the parent. It is the text of a frame. */
 typedef struct pool_reply {
-    reply_kind kind;                 /* that of the frame */
-    int64_t number;                  /* that of the frame: of the request that it answers */
-    int64_t n_byte;                  /* OPENED: of the metadata, which the first process leaves in the shared memory */
-    uint64_t hash;                   /* OPENED: of the metadata */
-    uint64_t written;                /* OPENED: identifies the writing of the columns */
+    reply_kind kind; /* kind of the frame */
+    int64_t number;  /* number of the request that it answers */
+    /* OPENED: bytes of the metadata, which the first process writes to the shared memory */
+    int64_t n_byte;
+    uint64_t hash;                   /* OPENED: hash of the metadata */
+    uint64_t written;                /* OPENED: hash that identifies the writing of the columns */
     int64_t n_row;                   /* BLOCK */
     int set, data_desc_id, field_id; /* BLOCK */
-    int has_row_weight;              /* BLOCK with rows alone */
-    msi_ms_dropped dropped;          /* since the block before */
+    int has_row_weight;              /* BLOCK without samples */
+    msi_ms_dropped dropped;          /* samples dropped since the block before */
 } pool_reply;
 
-/* Beginning of the shared memory. After it come a byte for each set (1: its blocks have rows alone), the conversion, and
- * the slots. */
+/* The beginning of the shared memory. It is followed by a byte for each set (1: its blocks have only rows), the
+ * conversion and the slots. */
 typedef struct pool_shared {
     _Atomic int64_t opened_ppm; /* progress of OPEN in the first process, in parts per million */
 } pool_shared;
 
-/* The conversion of blocks and its parameters; without bytes blocks are not converted. */
+/* The conversion of blocks, and its parameters; with n_byte 0, blocks are not converted. */
 typedef struct block_conversion {
     const msi_reader_conversion *conversion;
     char *bytes;
     int64_t n_byte;
 } block_conversion;
 
-/* The data of a reader process. */
+/* The state of a reader process. */
 typedef struct reader_process {
     msi_child *self;
     const char *const *paths;
@@ -108,15 +109,16 @@ typedef struct reader_process {
     char *all_slots; /* [n_process] slots of all processes */
     int64_t slot_bytes;
     const msi_reader_conversion *conversion; /* NULL: none */
-    int is_first;                            /* it writes the metadata */
+    int is_first;                            /* 1: it writes the metadata */
 } reader_process;
 
-/* Slots at the end for exchanged results, used in turn: other processes may still read the results before. */
+/* Number of places for exchanged results at the end of the slots. They are used in turn, because other processes may
+ * still be reading the results of the exchange before. */
 enum { N_EXCHANGED = 2 };
 
 /* ---- Both sides ---- */
 
-/* Return the next bytes of a slot, aligned for any array. */
+/* Return the address of the next bytes of a slot, aligned for any array. */
 static void *next_bytes(char *slot, int64_t *at, int64_t bytes)
 {
     void *array = slot + *at;
@@ -124,7 +126,8 @@ static void *next_bytes(char *slot, int64_t *at, int64_t bytes)
     return array;
 }
 
-/* Place the arrays of the largest block of a reader in a slot, which may be NULL. Returns the bytes. */
+/* Set the addresses of the arrays of a reader's largest block in a slot, which may be NULL. Returns the size in bytes.
+ * */
 static int64_t lay_out_slot(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r, const block_conversion *order)
 {
     int64_t n_row = 0, n_sample = 0, n_converted = 0, at = 0;
@@ -157,7 +160,7 @@ static int64_t lay_out_slot(struct msi_ms_buffer *b, char *slot, const msi_ms_re
     return at;
 }
 
-/* Return the space for metadata. The slots after it are for exchanged results. */
+/* Return the size of the space for metadata. Exchanged results are stored after it. */
 static int64_t metadata_bytes(int64_t slot_bytes)
 {
     return (POOL_SLOTS - N_EXCHANGED) * slot_bytes;
@@ -181,7 +184,7 @@ static msi_frame frame_of(int kind, int64_t number, const void *bytes, size_t si
 
 /* ---- Replies ---- */
 
-/* Send a reply. If the parent has ended, end too. */
+/* Send a reply. If the parent has ended, exit. */
 static void send_reply(const reader_process *p, const pool_reply *answer)
 {
     const msi_frame f = frame_of(answer->kind, answer->number, answer, sizeof *answer);
@@ -216,15 +219,15 @@ static void report_progress(void *of, const char *stage, double fraction)
 typedef struct exchange {
     const reader_process *process;
     const pool_request *open;
-    pool_request *next; /* the next request, if the parent has interrupted the opening */
+    pool_request *next; /* receives the next request if the parent interrupts the opening */
     int is_cut_off;
     int64_t n_done;
 } exchange;
 
-/* Bytes before the exchanged bytes, with their number. */
+/* Bytes before exchanged results; they have the number of bytes. */
 enum { EXCHANGE_HEAD = 64 };
 
-/* Copy bytes into the shared memory for the other processes, and wait until all have done so. */
+/* Copy bytes to the shared memory for the other processes, and wait until all processes have copied theirs. */
 static int exchange_bytes(void *of, const char *bytes, int64_t n_byte, const char **all, int64_t *n_all)
 {
     exchange *x = of;
@@ -250,7 +253,7 @@ static int exchange_bytes(void *of, const char *bytes, int64_t n_byte, const cha
     return MSI_OK;
 }
 
-/* Open the sets. Returned: *q  the next request of the parent, if *is_done is 0 */
+/* Open the sets. Returned: *q  the next request of the parent, if *is_done is 0 on return */
 static int open_sets(const reader_process *p, pool_request *q, msi_ms_reader **r, int *is_done)
 {
     const pool_request open = *q;
@@ -289,7 +292,7 @@ static int open_sets(const reader_process *p, pool_request *q, msi_ms_reader **r
 
 /* ---- Read ---- */
 
-/* Wait until a slot is free. Returns 0 if the parent has sent another request, which is in *q. */
+/* Wait until a slot is free. Returns 0 if the parent has sent another request, which is then in *q. */
 static int await_slot(const reader_process *p, const pool_request *begin, int64_t n_full, int64_t *n_freed,
                       pool_request *q)
 {
@@ -301,7 +304,7 @@ static int await_slot(const reader_process *p, const pool_request *begin, int64_
     return 1;
 }
 
-/* Copy the parameters of the conversion, which the parent may replace with its next request. */
+/* Copy the parameters of the conversion, because the parent may overwrite them for its next request. */
 static int copy_conversion(const reader_process *p, const pool_request *q, block_conversion *order)
 {
     *order = (block_conversion){.conversion = p->conversion};
@@ -325,7 +328,7 @@ static void copy_rows(const msi_ms_block *block, struct msi_ms_buffer *to)
     memcpy(to->antenna, block->antenna, 2 * n * sizeof *to->antenna);
 }
 
-/* Read the next block into a slot: unchanged, converted, or its rows alone. */
+/* Read the next block into a slot: as stored, converted, or only its rows. */
 static int read_block(msi_ms_reader *r, const pool_request *q, const block_conversion *order,
                       struct msi_ms_buffer *slot, msi_ms_block *block, int *is_end)
 {
@@ -345,8 +348,8 @@ static int read_block(msi_ms_reader *r, const pool_request *q, const block_conve
     return order->conversion->convert(order->conversion->of, order->bytes, block, slot->uvw_m, slot->converted);
 }
 
-/* Read all blocks of this process into the slots in turn, until the last, or until the parent sends another request,
- * which is in *q then. */
+/* Read all blocks of this process into its slots. Stop after the last block, or if the parent sends another request,
+ * which is then in *q. */
 static int read_blocks(const reader_process *p, msi_ms_reader *r, const block_conversion *order, pool_request *q,
                        int *is_done)
 {
@@ -380,7 +383,7 @@ static int read_blocks(const reader_process *p, msi_ms_reader *r, const block_co
 static int read_all(const reader_process *p, msi_ms_reader *r, pool_request *q, int *is_done)
 {
     block_conversion order;
-    if (!r) return msi_error_set(MSI_EINTERNAL, "a reader process was asked to read sets that it has not opened");
+    if (!r) return msi_error_set(MSI_EINTERNAL, "a reader process got a request to read sets that are not open");
     MSI_TRY(copy_conversion(p, q, &order));
     for (int i = 0; i < r->n_set; i++) r->set[i].only_rows = p->only_rows[i] != 0;
     msi_ms_reader_rewind(r);
@@ -389,7 +392,7 @@ static int read_all(const reader_process *p, msi_ms_reader *r, pool_request *q, 
     return status;
 }
 
-/* Fail if a column was rewritten since its set was opened first. */
+/* Fail if a column was rewritten since its set was first opened. */
 static int check_columns(const reader_process *p, msi_ms_reader *r, const pool_request *q)
 {
     for (int i = 0; r && i < r->n_set; i++) {
@@ -401,7 +404,7 @@ static int check_columns(const reader_process *p, msi_ms_reader *r, const pool_r
     return MSI_OK;
 }
 
-/* Serve the parent until it ends. */
+/* Handle the parent's requests until the parent ends. */
 static _Noreturn void serve(const reader_process *p)
 {
     msi_ms_reader *r = NULL;
@@ -422,10 +425,10 @@ static _Noreturn void serve(const reader_process *p)
 
 /* ---- The parent ---- */
 
-/* Size of a slot. A block has about 2 MB, but a row may have more: at 13 bytes per value up to 80 million values. */
+/* Size of a slot. A block has about 2 MB, but a row may be larger: at 13 bytes per value, up to 80 million values. */
 static const int64_t LARGEST_SLOT = (int64_t)1 << 30, LEAST_SLOT = (int64_t)4 << 20;
 
-/* Places in the shared memory, and the largest size of the conversion. Only pages that are touched become memory. */
+/* Offsets in the shared memory, and the largest size of a conversion. Only pages that are written take memory. */
 static const int64_t ROWS_AT = 4096, MOST_ORDER = (int64_t)64 << 20;
 
 static int64_t order_at(int n_path)
@@ -437,25 +440,25 @@ static int64_t slots_at(int n_path)
 {
     return order_at(n_path) + MOST_ORDER;
 }
-_Static_assert(sizeof(pool_shared) <= 4096, "it begins behind it");
+_Static_assert(sizeof(pool_shared) <= 4096, "the sets' bytes begin after it");
 
-/* A process as seen by the parent. */
+/* A process, as the parent sees it. */
 typedef struct worker {
     msi_child *child;
-    char *slots; /* [POOL_SLOTS][slot_bytes] of the pool's */
+    char *slots; /* [POOL_SLOTS][slot_bytes] in the pool's memory */
     struct msi_ms_buffer slot[MOST_SLOTS];
-    int64_t n_taken; /* blocks, since BEGIN */
-    int n_lent;      /* blocks that the caller has */
+    int64_t n_taken; /* blocks taken since BEGIN */
+    int n_lent;      /* blocks that the caller is using */
 } worker;
 
-/* What the threads have that fill blocks of rows: kept until the pool is freed, so that its pages are touched once. */
+/* Memory of the threads that fill blocks. It is kept until the pool is freed, so that its pages are allocated once. */
 typedef struct filler {
-    int n_thread, open_set;                  /* -1: none */
+    int n_thread, open_set;                  /* set whose columns are open; -1: none */
     msi_ms_raw *raw;                         /* [n_thread] */
-    struct msi_ms_buffer *sample;            /* [n_thread] of blocks that are converted */
-    void **of;                               /* [n_thread] of the conversion */
-    const float *row_weight[MOST_QUEUE];     /* weights of the taken blocks, in their slots; NULL: none */
-    struct msi_ms_buffer buffer[MOST_QUEUE]; /* buffers of the blocks that the caller has */
+    struct msi_ms_buffer *sample;            /* [n_thread] samples of blocks that are converted */
+    void **of;                               /* [n_thread] state of the conversion */
+    const float *row_weight[MOST_QUEUE];     /* weights of the taken blocks, in their slots; NULL: not needed */
+    struct msi_ms_buffer buffer[MOST_QUEUE]; /* buffers of the blocks that the caller is using */
     int64_t n_converted_allocated[MOST_QUEUE];
     msi_ms_dropped dropped[MOST_QUEUE];
 } filler;
@@ -466,24 +469,24 @@ struct msi_reader_pool {
     msi_ms_selection selection;
     int n_worker;
     worker *worker;
-    int64_t number, opening; /* numbers of the last answered request, and of the last OPEN */
-    pool_shared *shared;     /* mapped, with the slots of all processes */
+    int64_t number, opening; /* number of the last answered request, and of the last OPEN */
+    pool_shared *shared;     /* mapped, together with the slots of all processes */
     int64_t slot_bytes, n_mapped;
     block_conversion order;
     int is_reading, is_at_end, is_checked;
-    int64_t n_block; /* taken so far */
-    int n_slot; /* slots of each process: the caller has the blocks of half of them, the process fills the others */
+    int64_t n_block; /* number of blocks taken so far */
+    /* slots of each process: the caller uses the blocks of at most half of them, while the process fills the others */
+    int n_slot;
     filler filler;
-    msi_ms_block queue[MOST_QUEUE]; /* blocks for next_block, taken in advance */
+    msi_ms_block queue[MOST_QUEUE]; /* blocks taken in advance for next_block */
     int n_queued, queue_at;
-    int has_read; /* columns were opened to be read */
+    int has_read; /* 1: columns have been opened for reading */
     uint64_t written;
 };
 
 /* ---- Start ---- */
 
-/* Map the slots, as large as a row of any size needs, or as large as possible. Only pages that blocks touch become
- * memory. */
+/* Map the slots, with space for a row of any size, or as much as possible. Only pages that blocks use take memory. */
 static int map_slots(msi_reader_pool *pool)
 {
     void *p = MAP_FAILED;
@@ -501,7 +504,7 @@ static int map_slots(msi_reader_pool *pool)
     return MSI_OK;
 }
 
-/* Which process of a pool starts. */
+/* Argument of run_process: the pool, and the index of the process. */
 typedef struct start_task {
     msi_reader_pool *pool;
     int k;
@@ -573,14 +576,14 @@ static int fail_process(const msi_reader_pool *pool, const char *what)
     return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: a reader process %s", pool->paths[0], what);
 }
 
-/* Set the error for a process that ended instead of sending a reply. */
+/* Set the error message for a process that has ended instead of sending a reply. */
 static int explain_end(const worker *w)
 {
     const int status = msi_child_fail(w->child, MSI_EINPUT);
     return strcmp(msi_error_about_get(), "killed") == 0 ? msi_error_about(status, "n_reader") : status;
 }
 
-/* Receive the next reply of a process to the last request, if there is one. Replies to earlier requests are ignored. */
+/* Receive the next reply of a process to the last request, if there is one. Ignore replies to earlier requests. */
 static int poll_reply(const msi_reader_pool *pool, worker *w, pool_reply *answer, int *is_there)
 {
     msi_frame f;
@@ -590,7 +593,7 @@ static int poll_reply(const msi_reader_pool *pool, worker *w, pool_reply *answer
         MSI_TRY(msi_child_receive(w->child, 0, &f, &got));
         if (got < 0) return explain_end(w);
         if (got == 0) return MSI_OK;
-        /* A process that leaves by itself answers no request. */
+        /* A process that exits by itself does not answer a request. */
     } while (f.number != pool->number && !(f.kind == MSI_CHILD_DONE && f.number == 0));
     *is_there = 1;
     if (f.kind == MSI_CHILD_DONE)
@@ -637,7 +640,8 @@ static void reset_conversion(msi_reader_pool *pool)
     pool->order.n_byte = 0;
 }
 
-/* Unpack the metadata of the first process. It may still change the shared memory, so copy them and check the hash. */
+/* Unpack the metadata of the first process. A corrupted process may still write to the shared memory, so copy them
+ * first and check their hash. */
 static int unpack_reply(msi_reader_pool *pool, const pool_reply *answer, msi_ms_reader **reader)
 {
     char *bytes;
@@ -652,7 +656,7 @@ static int unpack_reply(msi_reader_pool *pool, const pool_reply *answer, msi_ms_
     return status;
 }
 
-/* Receive the same reply from all processes: FOUND or OPENED. */
+/* Receive one reply from each process, which must be equal: FOUND or OPENED. */
 static int recv_equal_replies(msi_reader_pool *pool, pool_reply *first)
 {
     pool_reply answer;
@@ -678,7 +682,7 @@ static int check_writing(msi_reader_pool *pool, const msi_ms_opening *opening, c
     return MSI_OK;
 }
 
-/* Do msi_ms_reader_next for the reader of the last opening. Earlier blocks become invalid. */
+/* Implement msi_ms_reader_next for the reader of the last opening. Earlier blocks become invalid. */
 static int next_block(void *pool, msi_ms_reader *reader, msi_ms_block *block)
 {
     msi_reader_pool *p = pool;
@@ -698,7 +702,7 @@ static int next_block(void *pool, msi_ms_reader *reader, msi_ms_block *block)
     return MSI_OK;
 }
 
-/* Continue with the first block. */
+/* Start again from the first block. */
 static void rewind_blocks(void *pool)
 {
     msi_reader_pool *p = pool;
@@ -713,7 +717,7 @@ static int count_processes(const void *pool)
 
 static const msi_ms_pool_ops POOL_OPS = {next_block, rewind_blocks, count_processes};
 
-/* Find the sets whose large columns threads of this process can read. */
+/* Find the sets whose large columns can be read by threads of this process. */
 static int choose_direct(const msi_reader_pool *pool, msi_ms_reader *r)
 {
     if (pool->order.conversion && !pool->order.conversion->copy) return MSI_OK;
@@ -721,7 +725,7 @@ static int choose_direct(const msi_reader_pool *pool, msi_ms_reader *r)
         msi_ms_set *set = &r->set[i];
         MSI_TRY(msi_ms_set_open_columns(set));
         set->only_rows = set->is_direct;
-        if (r->n_set > 1) msi_ms_set_close(set); /* because of the limit of open files */
+        if (r->n_set > 1) msi_ms_set_close(set); /* the number of open files is limited */
     }
     return MSI_OK;
 }
@@ -782,7 +786,7 @@ int msi_reader_pool_set_conversion(msi_reader_pool *pool, const void *order, int
     return MSI_OK;
 }
 
-/* Make the memory of the threads that fill blocks, unless it is there. */
+/* Allocate the memory of the threads that fill blocks, unless it is allocated. */
 static int make_filler(msi_reader_pool *pool)
 {
     filler *f = &pool->filler;
@@ -811,10 +815,10 @@ static void free_filler(msi_reader_pool *pool)
     msi_free(f->of);
 }
 
-/* The most bytes of the slots of all processes, if these are more than POOL_SLOTS for each. */
+/* Most bytes of the slots of all processes, if there are more than POOL_SLOTS for each process. */
 static const int64_t MORE_SLOTS_BYTES = (int64_t)64 << 20;
 
-/* Return the number of slots of a process for blocks of rows alone. */
+/* Return the number of slots of a process for blocks without samples. */
 static int slots_of_rows(const msi_reader_pool *pool, int64_t bytes)
 {
     const int64_t fits = pool->slot_bytes * POOL_SLOTS / bytes, suits = MORE_SLOTS_BYTES / (bytes * pool->n_worker);
@@ -822,11 +826,11 @@ static int slots_of_rows(const msi_reader_pool *pool, int64_t bytes)
     return n < POOL_SLOTS ? POOL_SLOTS : n > MOST_SLOTS ? MOST_SLOTS : (int)n;
 }
 
-/* Let the processes read all blocks of the open sets. */
+/* Request the processes to read all blocks of the open sets. */
 static int begin_reading(msi_reader_pool *pool, msi_ms_reader *reader)
 {
     struct msi_ms_buffer none;
-    /* A reader without rows has no blocks, but its slots have a size. */
+    /* A reader without rows has no blocks, but slots must have a size. */
     const int64_t needed = lay_out_slot(&none, pool->worker[0].slots, reader, &pool->order),
                   bytes = needed > 0 ? needed : 64;
     const int is_direct = msi_reader_pool_load(pool, reader) == 0;
@@ -855,14 +859,14 @@ static int begin_reading(msi_reader_pool *pool, msi_ms_reader *reader)
     return MSI_OK;
 }
 
-/* Send FREED to a process for a slot. */
+/* Send FREED to a process. */
 static int send_freed(msi_reader_pool *pool, worker *w)
 {
     const pool_request freed = {.kind = POOL_FREED, .number = pool->number};
     return send_request(w, &freed);
 }
 
-/* Free all slots of blocks that the caller has. */
+/* Free all slots whose blocks the caller was using. */
 static int free_lent_slots(msi_reader_pool *pool)
 {
     for (int k = 0; k < pool->n_worker; k++)
@@ -870,7 +874,7 @@ static int free_lent_slots(msi_reader_pool *pool)
     return MSI_OK;
 }
 
-/* Wait for the END of all other processes. */
+/* Wait for END of all processes except the first. */
 static int recv_ends(msi_reader_pool *pool, int first)
 {
     pool_reply answer;
@@ -894,7 +898,7 @@ static int add_dropped(msi_ms_dropped *sum, const msi_ms_dropped *d)
     return 1;
 }
 
-/* Return whether a block and its rows are valid for the reader. */
+/* Return 1 if a block and its rows are valid for the reader. */
 static int block_is_valid(const msi_ms_reader *r, const pool_reply *a, const struct msi_ms_buffer *slot)
 {
     if (a->n_row < 0 || a->n_row > slot->n_row_allocated) return 0;
@@ -915,8 +919,8 @@ static int block_is_valid(const msi_ms_reader *r, const pool_reply *a, const str
     return 1;
 }
 
-/* Take the next block that has rows. If the caller has blocks already, do not wait for it. *is_taken is 0 if it is not
- * read yet, and after the last block. */
+/* Take the next block that has rows. If may_wait is 0, do not wait for it. *is_taken is 0 if it is not read yet, and
+ * after the last block. */
 static int take_next_block(msi_reader_pool *pool, msi_ms_reader *reader, int may_wait, msi_ms_block *block,
                            int *has_row_weight, int *is_taken)
 {
@@ -934,8 +938,8 @@ static int take_next_block(msi_reader_pool *pool, msi_ms_reader *reader, int may
         struct msi_ms_buffer *slot = &w->slot[w->n_taken++ % pool->n_slot];
         if (answer.kind != POOL_BLOCK || !block_is_valid(reader, &answer, slot))
             return fail_process(pool, "returned an invalid block");
-        /* Slots are freed in order: an empty block after one that the caller has stays in its slot until that is
-         * freed. */
+        /* Slots are freed in order. So the slot of an empty block can be freed only if the caller uses no earlier
+         * block. */
         if (answer.n_row == 0 && w->n_lent == 0) MSI_TRY(send_freed(pool, w));
         if (answer.n_row == 0) {
             w->n_lent += w->n_lent > 0;
@@ -953,7 +957,7 @@ static int take_next_block(msi_reader_pool *pool, msi_ms_reader *reader, int may
 
 /* ---- Read directly ---- */
 
-/* Copy the rows of a block from its slot to another buffer, which the block refers to then. */
+/* Copy the rows of a block from its slot to another buffer, and let the block point there. */
 static int keep_rows(struct msi_ms_buffer *b, msi_ms_block *block)
 {
     MSI_TRY(msi_ms_buffer_fit_rows(b, block->n_row));
@@ -988,11 +992,11 @@ static int convert_filled(const msi_reader_pool *pool, void *of, struct msi_ms_b
     return MSI_OK;
 }
 
-/* What fill_rows needs. */
+/* Argument of fill_rows. */
 typedef struct fill_task {
     msi_reader_pool *pool;
     const msi_ms_reader *reader;
-    int block, thread; /* place in the batch */
+    int block, thread; /* index in the batch; thread */
 } fill_task;
 
 /* Implement msi_ms_block.fill. */
@@ -1014,7 +1018,7 @@ static int fill_rows(const msi_ms_block *block, int64_t row, int64_t n_row, msi_
                              &f->raw[t->thread], part, &f->dropped[t->block]);
 }
 
-/* Read the samples of block i of a batch, and convert them if that is requested. */
+/* Read the samples of block i of a batch, and convert them if a conversion is set. */
 static int fill_block(msi_reader_pool *pool, const msi_ms_reader *r, msi_ms_block *block, int i)
 {
     filler *f = &pool->filler;
@@ -1039,7 +1043,7 @@ static int fill_block(msi_reader_pool *pool, const msi_ms_reader *r, msi_ms_bloc
     return status;
 }
 
-/* Open the columns of a set, and close those of another one. */
+/* Open the columns of a set, and close the columns of the set before. */
 static int open_for_fill(filler *f, msi_ms_reader *r, int set)
 {
     if (r->n_set > 1 && f->open_set != set && f->open_set < r->n_set) msi_ms_set_close(&r->set[f->open_set]);
@@ -1070,11 +1074,11 @@ int msi_reader_pool_fill(msi_reader_pool *pool, msi_ms_reader *r, msi_ms_block *
         }
         n_filled += end - i;
     }
-    /* Filled blocks are no longer in their slots. */
+    /* Filled blocks do not use their slots any more. */
     return n_filled == n ? free_lent_slots(pool) : MSI_OK;
 }
 
-/* Fail if a column was rewritten while threads read it. */
+/* Fail if a column was rewritten while threads were reading it. */
 static int check_at_end(msi_reader_pool *pool, const msi_ms_reader *r)
 {
     pool_reply answer;
@@ -1089,10 +1093,10 @@ static int check_at_end(msi_reader_pool *pool, const msi_ms_reader *r)
     return MSI_OK;
 }
 
-/* The most bytes of a batch of blocks that threads fill; a single block may be larger. */
+/* Most bytes of a batch of blocks that threads fill, except a batch of one block. */
 static const int64_t BATCH_BYTES = (int64_t)64 << 20;
 
-/* Return the bytes of a block that threads fill. */
+/* Return the size in bytes of a block that threads fill. */
 static int64_t filled_bytes(const msi_reader_pool *pool, const msi_ms_reader *r, const msi_ms_block *b)
 {
     const int64_t value = sizeof(msi_c32) + sizeof(float) + 1;
@@ -1129,7 +1133,7 @@ int msi_reader_pool_size(const msi_reader_pool *pool)
 void msi_reader_pool_free(msi_reader_pool *pool)
 {
     if (!pool) return;
-    /* Kill all processes first and wait afterwards, so that they end in parallel. */
+    /* Kill all processes before waiting for the first, so that they end in parallel. */
     for (int k = 0; k < pool->n_worker; k++) {
         const msi_child *c = pool->worker[k].child;
         if (c && msi_child_id(c) > 0) kill(msi_child_id(c), SIGKILL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A header, table.fN, is a sequence of big-endian numbers and nested objects. An object has its length, its name and its
- * version. Tiles are in the files table.fN_TSMn, one after the other, those of the first axis first. All tiles of a
- * hypercube have the same size, also at its edges. The last axis of a hypercube counts cells, so the cells of
- * neighbouring rows of a tile are contiguous; in a TiledCellStMan each row is a hypercube.
+ * The header of a column, table.fN, is a sequence of big-endian numbers and nested objects. An object begins with its
+ * length, name and version. Tiles are stored in the files table.fN_TSMn, one after the other, in the order of the first
+ * axis first. All tiles of a hypercube have the same size, also at its edges. The last axis of a hypercube counts
+ * cells, so the cells of neighbouring rows of a tile are contiguous. In a TiledCellStMan each row is a hypercube.
  */
 #include "io/ms/tiled_column.h"
 
@@ -23,9 +23,9 @@ enum {
     MOST_FILES = 4096,     /* files of a column; each is a descriptor */
     MOST_HEADER = 1 << 28, /* bytes of a header */
     MOST_TILE = 1 << 30,   /* bytes of a tile */
-    GAP_BYTES = 16 << 10,  /* rows that are not needed are read with their neighbours if they have fewer bytes */
+    GAP_BYTES = 16 << 10,  /* unneeded rows between needed ones are read too if they have fewer bytes than this */
     PIECES = 256,          /* pieces of a vectored read */
-    PART_BYTES = 1 << 19   /* read at a time from tiles that hold parts of cells */
+    PART_BYTES = 1 << 19   /* bytes read at a time from tiles that have parts of cells */
 };
 
 typedef struct tiled_cube {
@@ -34,14 +34,14 @@ typedef struct tiled_cube {
     int64_t offset;            /* offset of the first tile */
     int64_t tile_bytes;
     int32_t file;
-    int32_t is_plain; /* a cell is contiguous, and so are all cells */
+    int32_t is_plain; /* 1: each cell is contiguous, and so are all cells */
 } tiled_cube;
 
 /* Consecutive rows whose cells follow each other in a cube. */
 typedef struct row_range {
     int64_t first, end;
     int64_t position; /* position of the first row's cell */
-    int64_t cube;     /* 0: no values, in a TiledShapeStMan */
+    int64_t cube;     /* -1, or 0 in a TiledShapeStMan: the rows have no values */
 } row_range;
 
 struct msi_tiled_column {
@@ -52,7 +52,7 @@ struct msi_tiled_column {
     int *fd;            /* [n_file] -1: none */
     int64_t *file_size; /* [n_file] */
     tiled_cube *cube;   /* [n_cube] */
-    row_range *range;   /* [n_range] ascending, unless is_by_cell: then row i is cube i */
+    row_range *range;   /* [n_range] ascending; if is_by_cell, there are none, and row i is cube i */
 };
 
 const char *const msi_tiled_manager_names[MSI_TILED_N_MANAGER] = {[MSI_TILED_SHAPE] = "TiledShapeStMan",
@@ -61,7 +61,7 @@ const char *const msi_tiled_manager_names[MSI_TILED_N_MANAGER] = {[MSI_TILED_SHA
 
 /* ---- Header ---- */
 
-/* Bytes that are parsed. After a failure is_bad stays set, and values are 0. */
+/* Bytes that are parsed. After a failure is_bad is 1, and all values are read as 0. */
 typedef struct parser {
     const unsigned char *byte;
     int64_t at, end;
@@ -144,7 +144,8 @@ static void skip_position(parser *p)
     get_position(p, value, 8, &n);
 }
 
-/* Skip a record. Those of cubes have the values of coordinate columns, which a column that is alone in its manager lacks. */
+/* Skip a record. Records of cubes have the values of coordinate columns. A column that is alone in its manager has none
+ * of these. */
 static void skip_record(parser *p)
 {
     int64_t end;
@@ -177,7 +178,7 @@ static void check_cube(parser *p, const msi_tiled_column *c, tiled_cube *u)
         n_value = product(p, n_value, u->tile[i], MOST_TILE);
         n_tile = product(p, n_tile, n, INT64_MAX / 2);
     }
-    /* A cell is as large as its tiles allow: its bytes are counted below. */
+    /* Cells may be as large as tiles allow; their bytes are checked below. */
     product(p, product(p, u->shape[0], u->shape[1], MOST_TILE), c->size, MOST_TILE);
     if (p->is_bad) return;
     u->tile_bytes = tile_bytes_of(c, n_value);
@@ -194,7 +195,7 @@ static void check_cube(parser *p, const msi_tiled_column *c, tiled_cube *u)
                   (c->type != MSI_TILED_BOOL || n_value % 8 == 0 || n_tile <= 1);
 }
 
-/* Read a cube. Given: n_dim  of the header. */
+/* Read a cube. Given: n_dim  from the header */
 static void get_cube(parser *p, const msi_tiled_column *c, int64_t n_dim, tiled_cube *u)
 {
     int64_t n = 0, n_tile = 0, shape[4] = {0}, tile[4] = {0};
@@ -253,7 +254,7 @@ static int get_files(parser *p, msi_tiled_column *c, int64_t version)
     return MSI_OK;
 }
 
-/* The least bytes of a cube in a header, so that a damaged count is noticed before memory is requested. */
+/* Least bytes of a cube in a header, by which a damaged count is detected before memory is allocated. */
 enum { LEAST_CUBE = 64 };
 
 /* Codes of casacore's types in headers. */
@@ -354,7 +355,7 @@ static int parse(parser *p, msi_tiled_column *c, const msi_tiled_place *place)
     return MSI_OK;
 }
 
-/* Read the whole header. *byte is NULL if it is not a plain file of a possible size. */
+/* Read the whole header. *byte is NULL if it is not a regular file of a possible size. */
 static int read_header(const char *path, unsigned char **byte, int64_t *n)
 {
     struct stat info;
@@ -415,7 +416,7 @@ int msi_tiled_column_open(msi_tiled_column **out, const char *table, const msi_t
 
 /* ---- Rows ---- */
 
-/* Find the range of a row; *none for rows without values that the map does not list. */
+/* Return the range of a row. If the map does not have the row, or each row is a cube, the range is stored in *own. */
 static const row_range *find_range(const msi_tiled_column *c, int64_t row, row_range *own)
 {
     if (c->is_by_cell) {
@@ -466,7 +467,7 @@ static int fail_short(const msi_tiled_column *c, int32_t file, ssize_t got)
     return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s_TSM%d is shorter than before", c->path, file);
 }
 
-/* Read n bytes at an offset into pieces of memory, which change. */
+/* Read n bytes at an offset into pieces of memory; `piece` is changed. */
 static int read_pieces(const msi_tiled_column *c, int32_t file, struct iovec *piece, int n_piece, int64_t n, int64_t at)
 {
     while (n > 0) {
@@ -539,7 +540,7 @@ static void swap_bytes(const msi_tiled_column *c, void *values, int64_t n)
     for (int64_t i = 0; i < n; i++) v[i] = __builtin_bswap32(v[i]);
 }
 
-/* Listed rows of one range of rows, to be read in one go, and where their values go. */
+/* Rows of one range that are read together, and the destination of their values. */
 typedef struct row_group {
     const tiled_cube *cube;
     const int64_t *row; /* [n] ascending */
@@ -549,7 +550,8 @@ typedef struct row_group {
     char *out; /* [n][n_second][shape[0]] */
 } row_group;
 
-/* Read whole cells of contiguous values into their places, and unneeded cells between them into the scratch. */
+/* Read contiguous whole cells into their destination. Cells between them that are not needed go to the scratch memory.
+ * */
 static int read_plain(const msi_tiled_column *c, const row_group *g, msi_tiled_scratch *scratch)
 {
     const tiled_cube *u = g->cube;
@@ -576,7 +578,7 @@ static int read_plain(const msi_tiled_column *c, const row_group *g, msi_tiled_s
     return MSI_OK;
 }
 
-/* Read whole cells of contiguous bits. */
+/* Read contiguous whole cells of bits. */
 static int read_plain_bits(const msi_tiled_column *c, const row_group *g, msi_tiled_scratch *scratch)
 {
     const tiled_cube *u = g->cube;
@@ -599,14 +601,14 @@ static int read_plain_bits(const msi_tiled_column *c, const row_group *g, msi_ti
     return MSI_OK;
 }
 
-/* A tile's part of some rows: cells [begin, end) of the tile, and where it lies in a cell. */
+/* The part of a tile that some rows need: cells [begin, end) of the tile, and the tile's position in a cell. */
 typedef struct tile_part {
     int64_t tile;       /* number */
     int64_t begin, end; /* cells of the tile */
-    int64_t axis[2];    /* the first values of its two axes in a cell */
+    int64_t axis[2];    /* first index of the tile along each of the two axes of a cell */
 } tile_part;
 
-/* Read a part of a tile and copy its values of rows [i, j) of a group. */
+/* Read a part of a tile, and copy its values to rows [i, j) of a group. */
 static int read_tile_part(const msi_tiled_column *c, const row_group *g, const tile_part *t, int64_t i, int64_t j,
                           msi_tiled_scratch *scratch)
 {
@@ -636,7 +638,7 @@ static int read_tile_part(const msi_tiled_column *c, const row_group *g, const t
     return MSI_OK;
 }
 
-/* Read from tiles that hold parts of cells, or cells that are needed in part. */
+/* Read from tiles that have parts of cells, or if only parts of cells are needed. */
 static int read_parts(const msi_tiled_column *c, const row_group *g, msi_tiled_scratch *scratch)
 {
     const tiled_cube *u = g->cube;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Columns of numbers that casacore's tiled storage managers keep in plain files: TiledShapeStMan, TiledColumnStMan and
- * TiledCellStMan. They are read without casacore, by any number of threads. The format follows casacore's sources
- * (tables/DataMan, TiledStMan.cc to TSMCube.cc), versions 1 to 3 of its headers.
+ * Reading of columns of numbers without casacore, by any number of threads, if one of casacore's tiled storage managers
+ * stores them in plain files: TiledShapeStMan, TiledColumnStMan or TiledCellStMan. The format follows casacore's
+ * sources (tables/DataMan, TiledStMan.cc to TSMCube.cc), versions 1 to 3 of its headers.
  */
 #ifndef MSI_TILED_COLUMN_H
 #define MSI_TILED_COLUMN_H
 
 #include <stdint.h>
 
-/* Types of values that are read. */
+/* The types of values that can be read. */
 typedef enum msi_tiled_type {
     MSI_TILED_NONE, /* another type, or a column that is not tiled */
-    MSI_TILED_BOOL, /* a bit each; read as a byte, 0 or 1 */
+    MSI_TILED_BOOL, /* one bit each in files; read as one byte, 0 or 1 */
     MSI_TILED_FLOAT,
     MSI_TILED_DOUBLE,
     MSI_TILED_COMPLEX /* two floats */
@@ -25,10 +25,10 @@ typedef enum msi_tiled_manager {
     MSI_TILED_N_MANAGER
 } msi_tiled_manager;
 
-/* Their names in casacore. */
+/* Names of the storage managers in casacore. */
 extern const char *const msi_tiled_manager_names[MSI_TILED_N_MANAGER];
 
-/* The storage of a column by the table's description. Zero-initialised: it is not alone in its tiles. */
+/* How a column is stored, according to the table's description. Zero-initialised: it cannot be read directly. */
 typedef struct msi_tiled_place {
     int32_t type, manager; /* msi_tiled_type, msi_tiled_manager */
     int32_t number;        /* N of the files table.fN and table.fN_TSM0 .. */
@@ -36,32 +36,32 @@ typedef struct msi_tiled_place {
 
 typedef struct msi_tiled_column msi_tiled_column;
 
-/* Memory of a thread that reads, kept between calls. Zero-initialised: empty; freed by msi_tiled_scratch_free. */
+/* Memory of a reading thread, kept between calls. Zero-initialised: empty; freed by msi_tiled_scratch_free. */
 typedef struct msi_tiled_scratch {
     char *bytes;
     int64_t n_byte;
 } msi_tiled_scratch;
 
 /*
- * msi_tiled_column_open - open a column's files and check every field of its header against the place, the number of
+ * msi_tiled_column_open - open a column's files, and check every field of its header against `place`, the number of
  * rows and the sizes of the files.
  * Given:    table  directory; n_row  of the table
- * Returned: *out   owned, msi_tiled_column_free; NULL if anything is unknown or contradictory: the column must be read
- *                  by casacore then, which finds the words for it
+ * Returned: *out   owned, msi_tiled_column_free; NULL if anything is unknown or contradictory. casacore must then read
+ *                  the column, and reports what is wrong
  * Returns:  0, MSI_ENOMEM
- * Notes:    nothing is read beyond the header. Files that shrink later give MSI_EINPUT when they are read.
+ * Notes:    only the header is read. If a file shrinks later, reading it gives MSI_EINPUT.
  */
 int msi_tiled_column_open(msi_tiled_column **out, const char *table, const msi_tiled_place *place, int64_t n_row);
 
 /*
- * msi_tiled_column_alike - count how many of the rows from `row` on, of at most n_row, have cells of the same shape.
- * Returned: shape [2]  of the cell of `row`; both are 0 if it has no value. A cell of one dimension has shape[1] 1
+ * msi_tiled_column_alike - count the rows from `row` on, at most n_row, whose cells have the same shape.
+ * Returned: shape [2]  shape of the cell of `row`; {0, 0} if it has no value; {n, 1} if it has one dimension
  * Returns:  the number of rows, at least 1
  */
 int64_t msi_tiled_column_alike(const msi_tiled_column *c, int64_t row, int64_t n_row, int64_t shape[2]);
 
 /*
- * msi_tiled_column_read - read a range of the second axis of the cells of rows.
+ * msi_tiled_column_read - read values [first, first + n) along the second axis of the cells of some rows.
  * Given:    row [n_row]  ascending, all with cells of shape {n_first, at least first + n}
  * Returned: out [n_row][n][n_first]  of the type's size
  * Returns:  0, MSI_EINPUT (a file is shorter than before, or cannot be read), MSI_ENOMEM, MSI_EINTERNAL (a cell has no

@@ -14,7 +14,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* ---- CRC-32C of eight bytes: by the processor's instruction, or bit by bit ---- */
+/* ---- CRC-32C of eight bytes: by a processor instruction, or bit by bit ---- */
 
 #if defined(__SSE4_2__) && defined(__x86_64__)
 #include <nmmintrin.h>
@@ -78,7 +78,7 @@ msi_crc4 msi_crc4_of(const void *bytes, int64_t n)
     const int64_t quarter = n / 4;
     const char *p0 = bytes, *p1 = p0 + quarter, *p2 = p1 + quarter, *p3 = p2 + quarter;
     uint32_t a = 0xffffffffU, b = a, c = a, d = a;
-    /* The instruction has a latency of three cycles and a throughput of one per cycle, so four chains keep it busy. */
+    /* The instruction has a latency of three cycles and a throughput of one per cycle, so compute four CRCs at once. */
     for (int64_t i = 0; i < quarter; i += 8) {
         a = add_word(a, word_at(p0 + i));
         b = add_word(b, word_at(p1 + i));
@@ -109,7 +109,7 @@ static uint64_t hash_name(const char *name)
     return h;
 }
 
-/* Add the hashes of the files in a directory and in its subdirectories. A sum does not depend on their order. */
+/* Add the hashes of the files in a directory and its subdirectories. A sum does not depend on their order. */
 static int add_directory(int parent, const char *path, uint64_t name, int depth, uint64_t *sum)
 {
     const int fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -292,7 +292,7 @@ static int chunks_are_valid(const msi_msv_file *f)
 static int check_index(msi_msv_file *f)
 {
     const msi_msv_header *h = f->header;
-    /* The CRC of the header is right, but its offsets are not: the header is invalid. */
+    /* The CRC of the header is right but its offsets are not, so the header was written wrongly. */
     if (!lay_out_index(f)) return msi_msv_file_damaged(f->path, "its header", 0, MSI_MSV_HEADER_BYTES);
     const msi_crc4 found = msi_crc4_of(f->map + h->index_at, h->index_bytes);
     if (crc4_equal(&found, &h->index_crc) && times_are_valid(f) && runs_are_valid(f) && chunks_are_valid(f))
@@ -320,7 +320,7 @@ int msi_msv_file_open(msi_msv_file **out, const char *path)
         return status;
     }
     *f = (msi_msv_file){.path = path, .map = map, .header = map};
-    /* Another program may have replaced the file since the header was read. Check that the map has the same header. */
+    /* Another program may have replaced the file after the header was read. Check that the map has the same header. */
     status = f->header->crc == h.crc && f->header->file_bytes == h.file_bytes
                  ? check_index(f)
                  : msi_msv_file_damaged(path, "its header", 0, MSI_MSV_HEADER_BYTES);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reading visibility stores. A store is mapped into memory, and every part is checked before it is used. */
+/* Reading of visibility stores. A store is mapped into memory, and every part is checked before it is used. */
 #ifndef MSI_MSV_FILE_H
 #define MSI_MSV_FILE_H
 
@@ -20,7 +20,7 @@ int msi_msv_is_store(const char *path);
  */
 int msi_msv_header_read(const char *path, msi_msv_header *header);
 
-/* msi_msv_set_changed - return 1 if the set of which a store was made exists and has changed since, else 0. */
+/* msi_msv_set_changed - return 1 if the set from which a store was made exists and has changed since, else 0. */
 int msi_msv_set_changed(const msi_msv_header *header);
 
 /* A mapped store. All pointers but `path` point into the map. */
@@ -39,8 +39,8 @@ typedef struct msi_msv_file {
  * Given:    path  borrowed until msi_msv_file_close
  * Returned: *out  owned, msi_msv_file_close; NULL on failure
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM
- * Notes:    runs and chunks are in order, and their times and counts are in range. The caller must check their numbers
- *           of setups and fields. If the file is truncated while it is mapped, a signal ends the process.
+ * Notes:    runs and chunks are in order, and their times and counts are in range. The caller must check the ids of
+ *           setups and fields. If the file is truncated while it is mapped, a signal ends the process.
  */
 int msi_msv_file_open(msi_msv_file **out, const char *path);
 
@@ -57,8 +57,7 @@ int msi_msv_file_samples(const msi_msv_file *f, const msi_msv_chunk *chunk, cons
 /* msi_msv_file_run - find the run that contains a row of the set. Returns NULL if the store does not have the row. */
 const msi_msv_run *msi_msv_file_run(const msi_msv_file *f, int64_t row);
 
-/* msi_msv_file_chunk - find the chunk that contains a row of a setup and field, by its ordinal. Returns NULL if there
- * is none. */
+/* msi_msv_file_chunk - find the chunk with a row, given by setup, field and ordinal. Returns NULL if there is none. */
 const msi_msv_chunk *msi_msv_file_chunk(const msi_msv_file *f, int32_t data_desc_id, int32_t field_id, int64_t ordinal);
 
 /* msi_msv_file_damaged - set the error that a part of the file (`what`, such as "its index") is damaged. Returns
@@ -70,10 +69,9 @@ void msi_msv_file_close(msi_msv_file *f);
 
 /*
  * msi_set_state - hash names, sizes and modification times of the files of a Measurement Set and its subtables, or of
- * one file. Lock
- * files and HISTORY are ignored.
+ * one file. Lock files and HISTORY are ignored.
  * Returned: *state
- * Returns:  1; 0 if there is no such file or readable directory
+ * Returns:  1; 0 if there is no such file, or no readable directory
  */
 int msi_set_state(const char *path, uint64_t *state);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The layout of a visibility store, a file NAME.msv: little-endian, in this order
+ * The layout of a visibility store, a file NAME.msv. It is little-endian, and has these parts:
  *
- *   header  4096 bytes; the first 16 and the last 4 mean the same in every version
- *   chunks  each 64-byte aligned: a part of rows, then a part of samples
+ *   header  4096 bytes; the first 16 and the last 4 have the same meaning in every version
+ *   chunks  each aligned to 64 bytes: a part for rows, then a part for samples
  *   index   metadata, times, runs, chunks
  *
- * Every byte lies in a part that has a CRC. The CRC of the header is in the header, that of the index is in the header,
- * and those of the parts of a chunk are in the index. Parts are padded with zeros to a multiple of 64 bytes.
+ * Every part has a CRC. Those of the header and the index are in the header, those of chunks are in the index. Parts
+ * are padded with zeros to a multiple of 64 bytes.
  */
 #ifndef MSI_MSV_FORMAT_H
 #define MSI_MSV_FORMAT_H
@@ -21,15 +21,15 @@
 /* msi_crc32c - return the CRC-32C of n bytes. */
 uint32_t msi_crc32c(const void *bytes, int64_t n);
 
-/* CRC-32C of the four quarters of a range of bytes. A processor computes four at once as fast as one. */
+/* CRC-32C of the four quarters of a range of bytes. A processor computes four CRCs at once in the time of one. */
 typedef struct msi_crc4 {
     uint32_t quarter[4];
 } msi_crc4;
 
 enum { MSI_CRC4_UNIT = 32 };
 
-/* msi_crc4_of - return the CRC-32C of each quarter of n bytes. n is a multiple of MSI_CRC4_UNIT. bytes is aligned to
- * 8. */
+/* msi_crc4_of - return the CRC-32C of each quarter of n bytes. n must be a multiple of MSI_CRC4_UNIT, and bytes
+ * aligned to 8. */
 msi_crc4 msi_crc4_of(const void *bytes, int64_t n);
 
 #define MSI_MSV_MAGIC "msi-vis\n" /* stored without its terminating zero */
@@ -52,11 +52,11 @@ _Static_assert(sizeof(msi_msv_header) == MSI_MSV_HEADER_BYTES, "the header is on
 
 /* A run: consecutive rows of the set with one setup, field and time. Runs are in ascending order of rows. */
 typedef struct msi_msv_run {
-    int64_t row;     /* its first row of the set */
+    int64_t row;     /* index of its first row in the set */
     int64_t ordinal; /* index of that row among the rows of its setup and field */
     int32_t n_row;
     int32_t data_desc_id, field_id;
-    int32_t time; /* index of its time */
+    int32_t time; /* index of its time in the list of times */
 } msi_msv_run;
 
 /* Storage of flags and weights of samples. */
@@ -73,19 +73,19 @@ typedef struct msi_msv_chunk {
     int64_t ordinal; /* index of its first row among the rows of its setup and field */
     int32_t data_desc_id, field_id;
     int32_t n_row;
-    int32_t n_data_row; /* rows whose samples are stored */
+    int32_t n_data_row; /* number of rows whose samples are stored */
     int32_t weights, flags;
     msi_crc4 rows_crc, samples_crc;
 } msi_msv_chunk;
 
-/* State of a row. The samples of rows that are in no image are not stored. */
+/* States of rows. The samples of rows that are never imaged are not stored. */
 enum {
     MSI_MSV_ROW_DATA = 0,    /* its samples are stored */
     MSI_MSV_ROW_FLAGGED = 1, /* FLAG_ROW */
     MSI_MSV_ROW_EMPTY = 2    /* all its samples are flagged */
 };
 
-/* Offsets of the arrays of a chunk from its beginning. Those of samples come after rows_bytes. */
+/* Offsets of the arrays of a chunk from its beginning. Those of samples follow rows_bytes. */
 typedef struct msi_msv_layout {
     int64_t uvw_m;    /* [n_row][3] float64 */
     int64_t antenna1; /* [n_row] int32 */
@@ -99,7 +99,7 @@ typedef struct msi_msv_layout {
     int64_t bytes;
 } msi_msv_layout;
 
-/* msi_msv_aligned - round up to a multiple of the alignment. */
+/* msi_msv_aligned - round up to a multiple of MSI_MSV_ALIGNMENT. */
 static inline int64_t msi_msv_aligned(int64_t bytes)
 {
     return (bytes + MSI_MSV_ALIGNMENT - 1) / MSI_MSV_ALIGNMENT * MSI_MSV_ALIGNMENT;

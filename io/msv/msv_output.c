@@ -11,13 +11,13 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Rows are numbered within a pair of setup and field. */
+/* A pair of setup and field. Ordinals of rows count the rows of a pair. */
 typedef struct pair {
     int32_t data_desc_id, field_id;
     int64_t n_row;
 } pair;
 
-/* A run whose time has no index yet. */
+/* A run and its time; the time's index is not known yet. */
 typedef struct timed_run {
     msi_msv_run run;
     double time_s;
@@ -68,7 +68,7 @@ static int write_at(msi_msv_output *o, const void *bytes, int64_t n, int64_t at)
     return MSI_OK;
 }
 
-/* Grow an array of n elements so that one more fits. */
+/* Grow an array of n elements, so that one more fits. */
 static int grow_array(void *array, int64_t *n_allocated, int64_t n, size_t size)
 {
     if (n < *n_allocated) return MSI_OK;
@@ -78,7 +78,7 @@ static int grow_array(void *array, int64_t *n_allocated, int64_t n, size_t size)
     return MSI_OK;
 }
 
-/* Clear a buffer for a chunk or the index. */
+/* Fill a buffer for a chunk or the index with zeros. */
 static int clear_buffer(msi_msv_output *o, int64_t bytes)
 {
     if (o->n_buffer < bytes) {
@@ -121,7 +121,7 @@ static int add_runs(msi_msv_output *o, const msi_msv_rows *r, int64_t ordinal)
 
 /* ---- A chunk ---- */
 
-/* Return whether all samples of a row are flagged. */
+/* Return 1 if all samples of a row are flagged. */
 static int is_empty(const uint8_t *flag, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -129,7 +129,7 @@ static int is_empty(const uint8_t *flag, int64_t n)
     return 1;
 }
 
-/* Return whether all channels of a row have the same weights, bit for bit. */
+/* Return 1 if all channels of a row have the same weights, bit for bit. */
 static int has_equal_weights(const float *weight, int32_t n_chan, int32_t n_corr)
 {
     for (int32_t c = 1; c < n_chan; c++)
@@ -143,7 +143,7 @@ static uint8_t row_state(const msi_msv_rows *r, int64_t i, int64_t n)
     return is_empty(r->flag + i * n, n) ? MSI_MSV_ROW_EMPTY : MSI_MSV_ROW_DATA;
 }
 
-/* Return whether the samples of a row are stored. Autocorrelations are in no image. */
+/* Return 1 if the samples of a row are stored. Autocorrelations are never imaged. */
 static int has_data(const msi_msv_rows *r, int64_t i, int64_t n)
 {
     return r->antenna1[i] != r->antenna2[i] && row_state(r, i, n) == MSI_MSV_ROW_DATA;
@@ -255,7 +255,7 @@ static int list_times(msi_msv_output *o)
     return MSI_OK;
 }
 
-/* Sort runs by row, set the indices of their times, and join runs that were split between blocks. */
+/* Sort runs by row, set the indices of their times, and join runs that blocks have split. */
 static void order_runs(msi_msv_output *o)
 {
     int64_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writing visibility stores, chunk by chunk. The header is written last and makes the file valid. */
+/* Writing of visibility stores, chunk by chunk. The header is written last and makes the file valid. */
 #ifndef MSI_IO_MSV_OUTPUT_H
 #define MSI_IO_MSV_OUTPUT_H
 
@@ -7,13 +7,13 @@
 
 typedef struct msi_msv_output msi_msv_output;
 
-/* Rows of one setup and field. Samples are stored only for rows that are imaged: not autocorrelations, and not
- * flagged. */
+/* Rows of one setup and field. Samples are stored only for rows that can be imaged: rows that are neither
+ * autocorrelations nor flagged. */
 typedef struct msi_msv_rows {
     int32_t data_desc_id, field_id;
     int64_t n_row;
     int32_t n_chan, n_corr;
-    const int64_t *row; /* [n_row] rows of the set, ascending, also from one call to the next for a setup and field */
+    const int64_t *row; /* [n_row] row numbers in the set; for a setup and field they ascend, also between calls */
     const double *time_s, *uvw_m;       /* [n_row], [n_row][3] */
     const int32_t *antenna1, *antenna2; /* [n_row] */
     const uint8_t *flag_row;            /* [n_row] */
@@ -34,7 +34,7 @@ int msi_msv_output_make(msi_msv_output **out, const char *path, const char *name
 /* msi_msv_output_put - write a chunk of rows. Returns: 0, MSI_EOUTPUT (the disk is full ..), MSI_ENOMEM. */
 int msi_msv_output_put(msi_msv_output *out, const msi_msv_rows *rows);
 
-/* The metadata of all rows, and the set they come from. */
+/* The metadata of all rows, and the set from which the store is made. */
 typedef struct msi_msv_origin {
     const char *about; /* [about_bytes] */
     int64_t about_bytes;
@@ -46,12 +46,12 @@ typedef struct msi_msv_origin {
  * written). */
 int msi_msv_output_finish(msi_msv_output *out, const msi_msv_origin *origin);
 
-/* Numbers of rows, rows with samples, and bytes written so far. */
+/* Numbers of rows and of rows with samples, and bytes, written so far. */
 typedef struct msi_msv_counts {
     int64_t n_row, n_data_row, bytes;
 } msi_msv_counts;
 
-/* msi_msv_output_counts - return the numbers so far. */
+/* msi_msv_output_counts - return these numbers. */
 msi_msv_counts msi_msv_output_counts(const msi_msv_output *out);
 
 /* msi_msv_output_free - close the file; NULL is fine. */

@@ -345,7 +345,7 @@ def check_refused(s):
             ("predict", 2, "is a UVFITS or FITS-IDI file: .*msimage-convert", ("-predict", "-name", "none")),
             ("MODEL_DATA", 2, "is a UVFITS or FITS-IDI file: it has no column to write a model .*msimage-convert", ("-niter", 10, "-threshold", "1Jy", "-mgain", 0.8)),
             ("a column", 3, "has no column CORRECTED_DATA", ("-data-column", "CORRECTED_DATA")),
-            ("a model", 3, "has DATA alone, not MODEL_DATA", ("-subtract-model",)),
+            ("a model", 3, "has only DATA, not MODEL_DATA", ("-subtract-model",)),
             ("MSSelection", 3, "msimage-convert", ("-select-field", "field0")), ("TaQL", 3, "msimage-convert", ("-taql", "ANTENNA1=0"))):
         done = s.launch("-quiet", "-name", "none", *(IMAGE[1:] if title != "predict" else ()), *words, name)
         s.told(title, done, code, pattern)
