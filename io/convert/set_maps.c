@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Identity of one row of an output subtable, by which the same row is found in another set. A subtable uses only some
+/* What identifies a row of a subtable, so that the same row is found in another set. A subtable uses only some of the
  * members. */
 typedef struct entity {
     char name[64], frame[16];
@@ -17,7 +17,7 @@ typedef struct entity {
     /* polarization: number of correlations, and their numbers packed in 5 bits each;
      * data description: output rows of its window and polarization */
     int32_t id[2];
-    int set; /* the first set with this row */
+    int set; /* the first set that has this row */
 } entity;
 
 typedef struct entities {
@@ -82,7 +82,7 @@ static int same_ids(const entity *a, const entity *b)
     return a->id[0] == b->id[0] && a->id[1] == b->id[1];
 }
 
-/* Find the number of an entity of an earlier set, or give it the next number. */
+/* Find the number that an entity has from an earlier set, or assign the next number. */
 static int number_entity(entities *list, const entity *e, int (*same)(const entity *, const entity *), int32_t *id,
                          uint8_t *is_new)
 {
@@ -137,7 +137,7 @@ static int add_fields(msi_set_maps *m, msi_set_map *map, const msi_ms_set *set, 
     return MSI_OK;
 }
 
-/* The subtables of a setup. */
+/* The subtables with the rows of a setup. */
 typedef enum row_of { WINDOW, POLARIZATION, DATA_DESC } row_of;
 
 static int32_t row_in(const msi_set_map *map, const msi_ms_spw *spw, row_of which)
@@ -178,8 +178,8 @@ static int setup_of_row(const msi_set_map *map, const msi_ms_reader *reader, int
     return -1;
 }
 
-/* Number windows, polarizations and data descriptions of selected setups. Each is numbered in the order of its rows, as
- * subtables are copied in this order. Data descriptions may refer to windows in any order. */
+/* Number windows, polarizations and data descriptions of selected setups, each in the order of rows, because subtables
+ * are copied in this order. Data descriptions may refer to windows in any order. */
 static int add_setups(msi_set_maps *m, msi_set_map *map, const msi_ms_reader *reader, int k,
                       const msi_channel_groups *groups)
 {

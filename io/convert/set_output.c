@@ -18,8 +18,8 @@
 
 /* ---- The process that writes the set ---- */
 
-/* Another process writes the set while this one makes its rows. casacore does not allow this with threads. Rows are
- * passed in slots of shared memory. Frames report filled and freed slots. */
+/* A child process writes the set while this process makes its rows, because casacore cannot be used by two threads.
+ * Rows are passed in slots of shared memory. Frames report slots that are filled and freed. */
 
 typedef struct set_process set_process;
 
@@ -28,30 +28,31 @@ static void set_process_free(set_process *b);
 enum {
     SLOTS = 3,
     LARGEST_ROW = 4 << 20,
-    FILLED_BYTES = 3 << 19, /* rows fill this much of a slot: each page costs a fault in both processes, and more would
-                             * leave the second-level cache before it is read */
-    SLOT_BYTES = 2 * LARGEST_ROW, /* address space; only pages that rows touch become memory */
-    OFFSETS = 4                   /* offsets of the numbers of a set in the output */
+    /* bytes to which a slot is filled: each page costs a page fault in both processes, and more than this would leave
+     * the second-level cache before it is read */
+    FILLED_BYTES = 3 << 19,
+    SLOT_BYTES = 2 * LARGEST_ROW, /* address space; only pages that rows use take memory */
+    OFFSETS = 4                   /* number of offsets in msi_set_map */
 };
 
 #define WHAT "the writer process"
 
-/* The steps of the process: the output is made, and is complete. */
+/* The steps that the process reports. */
 enum { OUTPUT_MADE, OUTPUT_COMPLETE };
 
-/* Beginning of the shared memory. */
+/* The beginning of the shared memory. */
 typedef struct shared {
     int64_t slots_at;
     int32_t offset[][OFFSETS]; /* [n_set] */
 } shared;
 
-/* Beginning of a slot. Rows and samples follow. */
+/* The beginning of a slot. Rows and samples follow. */
 typedef struct slot_head {
     int64_t n_row, capacity;
     int32_t n_chan, n_corr;
 } slot_head;
 
-/* The parts of a slot. */
+/* Addresses of the parts of a slot. */
 typedef struct slot_parts {
     slot_head *head;
     msi_set_row *row;
@@ -101,7 +102,7 @@ static void pass_offsets(msi_set_maps *maps, shared *s, int n_set, int is_taken)
 
 /* ---- The writer process ---- */
 
-/* The set that the process writes. */
+/* Arguments of the writer process. */
 typedef struct job {
     const char *path;
     const msi_ms_reader *reader;
@@ -110,8 +111,8 @@ typedef struct job {
     int64_t slots_at;
 } job;
 
-/* Write the rows of slots until the output is complete. The table is not closed after a failure, as this could fail
- * again and hide the first error. */
+/* Write the rows of slots until the output is complete. After a failure the table is not closed, because this could
+ * fail again and replace the error message. */
 static int write_set(msi_child *self, const job *j)
 {
     shared *s = msi_child_shared(self);
@@ -142,7 +143,7 @@ static int run_writer(msi_child *self, void *of)
 
 /* ---- The parent process ---- */
 
-/* set_process_fits - return whether every row fits a slot of the shared memory. */
+/* Return 1 if every row fits in a slot of the shared memory. */
 static int set_process_fits(const msi_ms_reader *reader, const msi_channel_groups *groups)
 {
     for (int i = 0; i < reader->n_spw; i++)
@@ -161,7 +162,7 @@ static int receive(set_process *b, int wait, msi_frame *f, int *got)
     return MSI_OK;
 }
 
-/* Close tables: files that are open across a fork share one file offset. */
+/* Close tables before a fork: two processes would share the file offset of an open file. */
 static void close_tables(const msi_ms_reader *reader)
 {
     for (int i = 0; i < reader->n_set; i++) {
@@ -186,7 +187,7 @@ static int start_writer(set_process *b, job *j)
     MSI_TRY(msi_child_start(&b->child, &spec));
     b->shared = msi_child_shared(b->child);
     b->shared->slots_at = j->slots_at;
-    /* The numbers of the first set have no offsets. */
+    /* For one set, all offsets are 0. */
     if (j->reader->n_set < 2) return MSI_OK;
     MSI_TRY(msi_child_await(b->child, MSI_CHILD_STEP, OUTPUT_MADE, MSI_EOUTPUT));
     pass_offsets(j->maps, b->shared, j->reader->n_set, 1);
@@ -234,7 +235,7 @@ static int free_slot(const set_process *b)
     return -1;
 }
 
-/* Wait for a free slot and begin it for rows of a shape. */
+/* Wait for a free slot, and prepare it for rows of a shape. */
 static int begin_slot(set_process *b, int32_t n_chan, int32_t n_corr)
 {
     msi_frame f;
@@ -248,7 +249,7 @@ static int begin_slot(set_process *b, int32_t n_chan, int32_t n_corr)
     return MSI_OK;
 }
 
-/* Find a slot with space for a row of a shape. */
+/* Find a slot that can hold one more row of a shape. */
 static int find_slot(set_process *b, int32_t n_chan, int32_t n_corr, slot_parts *to)
 {
     if (b->filling >= 0) {
@@ -262,8 +263,8 @@ static int find_slot(set_process *b, int32_t n_chan, int32_t n_corr, slot_parts 
     return MSI_OK;
 }
 
-/* set_process_next - like msi_set_output_next. Full slots are sent to the process. Returns: 0, or an error of the
- * process. */
+/* set_process_next - implement msi_set_output_next. Full slots are passed to the process. Returns: 0, or an error of
+ * the process. */
 static int set_process_next(set_process *b, int32_t n_chan, int32_t n_corr, msi_set_space *space)
 {
     slot_parts to;
@@ -282,7 +283,7 @@ static int set_process_finish(set_process *b)
     return msi_child_await_done(b->child, MSI_EOUTPUT);
 }
 
-/* set_process_free - kill the process if it runs; NULL is fine. */
+/* set_process_free - kill the process if it is running; NULL is fine. */
 static void set_process_free(set_process *b)
 {
     if (!b) return;
@@ -291,14 +292,15 @@ static void set_process_free(set_process *b)
 }
 
 enum {
-    SPARSE = 8,           /* a range is read as a whole if it has at most this many times the needed rows */
-    AHEAD_ROWS = 1 << 14, /* most rows that are read ahead, without samples */
-    FEW_ROWS = 128,       /* they stay in the cache while one column after another is copied to them */
-    HELD_BYTES = 4 << 20  /* rows are held until their visibilities have this size: a call of casacore takes as long as
-                           * hundreds of rows */
+    SPARSE = 8,           /* a range is read as a whole if it has at most this many rows for each needed row */
+    AHEAD_ROWS = 1 << 14, /* most rows whose columns, except samples, are read ahead */
+    FEW_ROWS = 128,       /* this many rows stay in the cache while one column after another is copied to them */
+    /* rows are held until their visibilities have this size, since a call of casacore takes as long as copying hundreds
+     * of rows */
+    HELD_BYTES = 4 << 20
 };
 
-/* Rows of one shape that are not written yet. */
+/* Rows of one shape that are held in memory before they are written. */
 typedef struct held_rows {
     int64_t n, n_allocated;
     int32_t n_chan, n_corr;
@@ -308,20 +310,20 @@ typedef struct held_rows {
     uint8_t *flag;
 } held_rows;
 
-/* State of a column of the rows read ahead. */
+/* State of a column of the rows that were read ahead. */
 typedef enum ahead_state {
     UNREAD,
     READ,
-    STEADY, /* all rows have one value, which is in rows_ahead.common */
+    STEADY, /* all rows have the same value, which is in rows_ahead.common */
     NOT_THERE,
     NOT_WANTED,
-    BY_BLOCKS /* reading ahead failed; it is read block by block */
+    BY_BLOCKS /* reading ahead failed, so it is read block by block */
 } ahead_state;
 
-/* Columns of rows [first, first + n) of a set, for this block and later ones. */
+/* Columns of rows [first, first + n) of a set, for the current block and the next ones. */
 typedef struct rows_ahead {
     int64_t first, n;
-    int is_sparse; /* too few of many rows are needed to read all */
+    int is_sparse; /* 1: so few of the rows are needed that they are not read ahead */
     msi_set_row common;
     struct {
         ahead_state state;
@@ -332,10 +334,10 @@ typedef struct rows_ahead {
 
 struct msi_set_output {
     msi_set_maps *maps;
-    msi_set_writer *writer; /* NULL: another process writes */
+    msi_set_writer *writer; /* NULL: a child process writes */
     set_process *process;
-    int described; /* the set of the last msi_set_output_describe; -1: none */
-    int64_t n_row; /* appended */
+    int described; /* the last set given to msi_set_output_describe; -1: none */
+    int64_t n_row; /* rows appended */
     held_rows held;
     rows_ahead ahead;
     int weights_are_made;
@@ -372,7 +374,7 @@ static int number_set(msi_set_output *out, const msi_ms_reader *reader, int set,
     return status;
 }
 
-/* Make the set in another process or in this one. */
+/* Make the set, in a child process or in this one. */
 static int make_writer(msi_set_output *o, const char *path, const msi_ms_reader *reader,
                        const msi_set_output_spec *spec)
 {
@@ -402,7 +404,7 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
 
 /* ---- Values of rows except samples ---- */
 
-/* Read a column for ascending rows. Rows close together are read as one range. */
+/* Read a column for ascending rows. Rows that are close together are read as one range. */
 static int read_column(msi_set_output *o, ccc_table *t, const msi_set_column *c, const msi_ms_block *b,
                        int64_t n_element)
 {
@@ -421,7 +423,7 @@ static int read_column(msi_set_output *o, ccc_table *t, const msi_set_column *c,
     return msi_set_read(status);
 }
 
-/* Choose the rows to read ahead: those of the block, and twice as many each time if blocks are consecutive. */
+/* Choose the rows to read ahead: as many as the block has, and twice as many each time if blocks are consecutive. */
 static void choose_ahead(rows_ahead *a, const msi_ms_block *b, int64_t n_table)
 {
     const int64_t first = b->ms_row[0], span = b->ms_row[b->n_row - 1] - first + 1;
@@ -438,13 +440,13 @@ static void choose_ahead(rows_ahead *a, const msi_ms_block *b, int64_t n_table)
     memset(&a->common, 0, sizeof a->common);
 }
 
-/* Return whether n values are equal: each equals the one before. */
+/* Return 1 if n values are equal, by comparing each with the one before. */
 static int are_same(const char *value, int64_t n, size_t size)
 {
     return memcmp(value, value + size, (size_t)(n - 1) * size) == 0;
 }
 
-/* Read a column of the rows ahead. An error is ignored, because the row may not be needed. */
+/* Read a column of the rows ahead. Ignore errors, because they may be in rows that are not needed. */
 static int read_ahead(msi_set_output *o, ccc_table *t, int i, int64_t n_element)
 {
     rows_ahead *a = &o->ahead;
@@ -468,7 +470,7 @@ static int read_ahead(msi_set_output *o, ccc_table *t, int i, int64_t n_element)
     return MSI_OK;
 }
 
-/* Copy columns that were read ahead to rows of a block, [first, end). */
+/* Copy columns that were read ahead to rows [first, end) of a block. */
 static void copy_ahead(const rows_ahead *a, const msi_ms_block *b, msi_set_row *row, int64_t first, int64_t end)
 {
     for (int64_t k = first, n; k < end; k += n) {
@@ -483,7 +485,7 @@ static void copy_ahead(const rows_ahead *a, const msi_ms_block *b, msi_set_row *
     }
 }
 
-/* Return whether a column need not be read: WEIGHT is known if all channels of a row have this weight. */
+/* Return 1 if a column need not be read. WEIGHT is known if all channels of a row have this weight. */
 static int is_known(const msi_set_output *o, const msi_ms_set *set, const msi_ms_block *b, const msi_set_column *c)
 {
     const int is_weight = c->offset == offsetof(msi_set_row, weight);
@@ -491,7 +493,7 @@ static int is_known(const msi_set_output *o, const msi_ms_set *set, const msi_ms
     return o->weights_are_made || (is_weight && !set->has_weight_spectrum && b->weight);
 }
 
-/* Begin rows with the common values. */
+/* Set the values that all rows have in common. */
 static void begin_rows(const msi_set_output *o, const msi_ms_set *set, const msi_ms_block *b, msi_set_row *row)
 {
     const int has_weight = !o->weights_are_made && !set->has_weight_spectrum && b->weight;
@@ -527,8 +529,8 @@ static int read_columns(msi_set_output *o, const msi_ms_set *set, const msi_ms_b
     return MSI_OK;
 }
 
-/* Compute WEIGHT and SIGMA of a row: the mean weight of the good samples; without any, the weight of the first channel if
- * all channels have one. */
+/* Compute WEIGHT and SIGMA of a row: from the mean weight of its good samples or, if it has none, from the weight of
+ * the first channel, provided that all channels have one weight. */
 static void put_row_weights(const msi_ms_set *set, const msi_ms_block *b, int64_t i, msi_set_row *row)
 {
     for (int32_t p = 0; b->weight && p < b->n_corr; p++) {
@@ -547,7 +549,7 @@ static void put_row_weights(const msi_ms_set *set, const msi_ms_block *b, int64_
     }
 }
 
-/* Read the values of rows of a UVFITS or FITS-IDI file. */
+/* Read the values of a block's rows from a UVFITS or FITS-IDI file. */
 static int read_uv(const msi_ms_set *set, const msi_ms_block *b, msi_set_row *row)
 {
     for (int64_t i = 0; i < b->n_row; i++) {
@@ -572,7 +574,7 @@ static int32_t mapped(const int32_t *map, int32_t n, int32_t id)
     return id >= 0 && id < n ? map[id] : id;
 }
 
-/* Open the table of a set whose blocks another process reads. Only one set is open at a time. */
+/* Open the table of a set whose blocks are read by another process. Only one set is open at a time. */
 static int open_rows(msi_set_output *o, const msi_ms_reader *reader, int set)
 {
     if (o->described >= 0 && o->described != set) {
@@ -615,13 +617,13 @@ static int write_held(msi_set_output *o)
     return msi_set_writer_put(o->writer, &rows);
 }
 
-/* Return whether there are enough samples for a call of casacore. */
+/* Return 1 if this many samples are enough for one call of casacore. */
 static int are_many(int64_t n_sample)
 {
     return n_sample * (int64_t)sizeof(msi_c32) >= HELD_BYTES;
 }
 
-/* Grow the held rows for n more rows of a shape. */
+/* Grow the arrays of held rows for n_more rows of a shape. */
 static int grow_held(msi_set_output *o, int32_t n_chan, int32_t n_corr, int64_t n_more)
 {
     held_rows *h = &o->held;
@@ -697,16 +699,16 @@ static int is_disk_full(const char *folder)
     enum { LITTLE = 1 << 20 };
     struct statvfs disk;
     if (statvfs(folder, &disk) != 0) return 0;
-    /* A file system without a fixed number of files has 0 of them. */
+    /* On file systems without a fixed number of files, f_files is 0. */
     return disk.f_bavail * disk.f_frsize < LITTLE || (disk.f_files > 0 && disk.f_favail == 0);
 }
 
-/* Return the reason of a failed write: errno; -1: unknown; 0: it was no failed write. */
+/* Return the errno of a failed write; -1 if it is unknown; 0 if no write failed. */
 static int write_reason(int status, const char *folder)
 {
     struct rlimit limit;
     const int reason = ccc_error_number();
-    /* A file that cannot be read has the reason EIO too. */
+    /* EIO may also come from a file that cannot be read. */
     if (reason == ENOSPC || reason == EFBIG || reason == EDQUOT || reason == EROFS) return reason;
     if (reason == EIO && status == MSI_EOUTPUT) return reason;
     if (is_disk_full(folder)) return ENOSPC;
@@ -722,7 +724,7 @@ int msi_set_output_explain(int status, const char *folder, const char *out)
     return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: a write failed in casacore; the disk may be full", out);
 }
 
-/* The output of this process, if it is a child. */
+/* The output of this process, if it is a child that writes one. */
 static const char *own_folder, *own_out;
 
 static void leave(int code)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Write a Measurement Set from the rows of others. Its subtables are theirs without the rows that are not selected,
- * renumbered, and joined if there are several sets. casacore runs in this process: call it in a child.
+ * Writing of a Measurement Set from the rows of other sets. Its subtables are copied from these without rows that are
+ * not selected, renumbered, and joined if there are several sets. casacore runs in the calling process, so call this in
+ * a child.
  */
 #ifndef MSI_IO_SET_OUTPUT_H
 #define MSI_IO_SET_OUTPUT_H
@@ -10,7 +11,7 @@
 
 #include "io/ms/ms_reader.h"
 
-/* The values of a row except its samples. Antennas, fields .. have their numbers in the output. */
+/* The values of a row, except its samples. Antennas, fields .. have their row numbers in the output. */
 typedef struct msi_set_row {
     int32_t antenna1, antenna2, feed1, feed2, field, data_desc, array, observation, processor, scan, state;
     uint8_t flag_row;
@@ -29,8 +30,8 @@ typedef struct msi_set_rows {
     const uint8_t *flag;    /* [n_row][n_chan][n_corr], 0 or 1 */
 } msi_set_rows;
 
-/* Groups of the selected channels of a setup. Channel g of the output averages channels first[g] to first[g + 1] -
- * 1. */
+/* The groups of selected channels of a setup that are averaged. Output channel g is the average of channels first[g] to
+ * first[g + 1] - 1. */
 typedef struct msi_channel_groups {
     int32_t n_group;
     const int32_t *first; /* [n_group + 1] */
@@ -39,15 +40,15 @@ typedef struct msi_channel_groups {
 typedef struct msi_set_output_spec {
     const msi_channel_groups *groups; /* [msi_ms_reader_n_spw] */
     int has_weight_spectrum;
-    int are_times_own;    /* TIME and INTERVAL may differ between rows of one time */
-    int are_means;        /* the same for TIME_CENTROID and EXPOSURE, as of averages */
-    int weights_are_made; /* WEIGHT and SIGMA of the sets are not read; the caller fills those of all its rows */
-    int is_shifted;       /* every field gets the phase centre below, in its own frame */
+    int are_times_own;    /* 1: TIME and INTERVAL may differ between rows of one time */
+    int are_means;        /* 1: TIME_CENTROID and EXPOSURE may too, as in averages */
+    int weights_are_made; /* 1: WEIGHT and SIGMA of the sets are not read; the caller sets them in all rows */
+    int is_shifted;       /* 1: every field gets the phase centre below, in the field's frame */
     double ra_rad, dec_rad;
     const char *application, *command; /* for HISTORY */
-    /* Write in another process while this one makes more rows. */
+    /* 1: a child process writes, while this one makes more rows */
     int in_process;
-    const char *name; /* name of the set, for messages about that process; borrowed until it ends */
+    const char *name; /* name of the set, for messages about the child; borrowed until it ends */
 } msi_set_output_spec;
 
 typedef struct msi_set_output msi_set_output;
@@ -56,7 +57,7 @@ typedef struct msi_set_output msi_set_output;
  * msi_set_output_make - make the set with its subtables, without rows.
  * Given:    path      must not exist
  *           spec      borrowed for the call
- *           reader    of the sets that give the rows, opened in this process
+ *           reader    of the sets with the rows, opened in this process
  * Returned: *out      owned, freed by msi_set_output_free; the caller keeps or removes the files
  * Returns:  0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM
  */
@@ -64,16 +65,16 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
                         const msi_set_output_spec *spec);
 
 /*
- * msi_set_output_describe - read the values of the rows of a block except their samples.
- * Given:    reader  that of msi_set_output_make; its tables are opened when needed
- *           block   the last of that reader, or of another reader of the same sets and selection
+ * msi_set_output_describe - read the values of a block's rows, except their samples.
+ * Given:    reader  as in msi_set_output_make; its tables are opened when needed
+ *           block   last block of that reader, or of another reader with the same sets and selection
  * Returned: row [block->n_row]
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM
  */
 int msi_set_output_describe(msi_set_output *out, const msi_ms_reader *reader, const msi_ms_block *block,
                             msi_set_row *row);
 
-/* Space for a row. Its samples are [n_chan][n_corr]. */
+/* Where the values of a row are to be written. Its samples are [n_chan][n_corr]. */
 typedef struct msi_set_space {
     msi_set_row *row;
     msi_c32 *data;
@@ -82,35 +83,37 @@ typedef struct msi_set_space {
 } msi_set_space;
 
 /*
- * msi_set_output_next - append a row. The caller fills it before the next call of a function below or of this one.
+ * msi_set_output_next - append a row. The caller fills it before the next call of this function or one below.
  * Returned: *space  borrowed
  * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
  */
 int msi_set_output_next(msi_set_output *out, int32_t n_chan, int32_t n_corr, msi_set_space *space);
 
-/* msi_set_output_put - append rows, if this process writes. They may be held in memory until more rows come. Returns:
- * 0, MSI_EOUTPUT, MSI_ENOMEM. */
+/* msi_set_output_put - append rows, if this process writes. Rows may be held in memory for a while. Returns: 0,
+ * MSI_EOUTPUT, MSI_ENOMEM. */
 int msi_set_output_put(msi_set_output *out, const msi_set_rows *rows);
 
 /* msi_set_output_n_row - return the number of rows appended. */
 int64_t msi_set_output_n_row(const msi_set_output *out);
 
-/* msi_set_output_antenna_m - return geocentric positions [..][3] by the antenna numbers of the output; borrowed. */
+/* msi_set_output_antenna_m - return the geocentric positions [..][3] of antennas, by their numbers in the output;
+ * borrowed. */
 const double *msi_set_output_antenna_m(const msi_set_output *out);
 
 /* msi_set_output_finish - write the remaining rows and close the set. Returns: 0, MSI_EOUTPUT. */
 int msi_set_output_finish(msi_set_output *out);
 
 /*
- * msi_set_output_explain - give the reason of a failure by the file system that has the output: a full disk, or the
- * limit of the size of a file. casacore may lose the reason when it fails again while it closes a file, or crash.
- * Given:   status  of the work, with its error; folder  of the output; out  its name, for the message
+ * msi_set_output_explain - find out whether a failure was caused by a full disk or the limit of a file's size, which
+ * casacore may not report: it may fail again while it closes a file, or crash.
+ * Given:   status  of the work, with its error; folder  directory of the output; out  its name, for the message
  * Returns: MSI_EOUTPUT with the reason, or status
  */
 int msi_set_output_explain(int status, const char *folder, const char *out);
 
-/* msi_set_output_child_begin - do msi_ms_child_begin in a child that writes an output, and explain failures as above.
- * Given: folder, out  borrowed; folder NULL: nothing is written */
+/* msi_set_output_child_begin - call msi_ms_child_begin in a child that writes an output, and explain its failures as
+ * above.
+ * Given: folder, out  borrowed; folder NULL: the child writes nothing */
 void msi_set_output_child_begin(const char *folder, const char *out);
 
 /* msi_set_output_free - close everything; NULL is fine. */

@@ -16,7 +16,7 @@
 
 /* ---- Choice of rows ---- */
 
-/* The tables of a Measurement Set of version 2, except those whose rows are numbered one by one. */
+/* The subtables of a Measurement Set of version 2 whose rows are copied without a map of row numbers. */
 static const char *const standard[] = {"DOPPLER",  "FEED",      "FLAG_CMD", "FREQ_OFFSET", "HISTORY", "OBSERVATION",
                                        "POINTING", "PROCESSOR", "SOURCE",   "STATE",       "SYSCAL",  "WEATHER"};
 
@@ -27,18 +27,18 @@ static int is_standard(const char *name)
     return 0;
 }
 
-/* The copying of one subtable, and a buffer for its columns of numbers. */
+/* The state of copying one subtable, with a buffer for its integer columns. */
 typedef struct table_copy {
     ccc_table *from;
     const char *name;
     int64_t n_from;       /* rows of `from` */
-    int64_t *row;         /* [n_row] the rows that are copied, ascending */
-    int64_t n_row, first; /* first: their first row in the output */
+    int64_t *row;         /* [n_row] rows to copy, ascending */
+    int64_t n_row, first; /* first: row of the first copied one in the output */
     int32_t *id;          /* [n_from] buffer for a column */
-    int is_gone;          /* its files are missing */
+    int is_gone;          /* 1: the files of the subtable are missing */
 } table_copy;
 
-/* Read a column of numbers. *is_there is 0 if there is no such column or row. */
+/* Read an integer column. *is_there is 0 if there is no such column, or no row. */
 static int read_ids(const table_copy *p, const char *column, int *is_there)
 {
     *is_there = p->n_from > 0 && ccc_table_has_column(p->from, column);
@@ -46,7 +46,7 @@ static int read_ids(const table_copy *p, const char *column, int *is_there)
     return msi_set_read(ccc_get_range(p->from, column, 0, p->n_from, NULL, CCC_INT32, p->id, p->n_from));
 }
 
-/* Keep the rows whose number in a column is in the map. Numbers below 0 mean all. */
+/* Keep the rows whose value in a column is in the map. Values below 0 stand for all. */
 static int keep_mapped(table_copy *p, const char *column, const int32_t *map, int32_t n)
 {
     int is_there;
@@ -61,7 +61,7 @@ static int keep_mapped(table_copy *p, const char *column, const int32_t *map, in
     return MSI_OK;
 }
 
-/* Drop feeds whose antenna and window an earlier set has, because the output already has their rows. */
+/* Drop feeds whose antenna and window are in an earlier set, because the output already has their rows. */
 static int drop_known_feeds(table_copy *p, const msi_set_map *map)
 {
     int is_there = 0, has_window = 0;
@@ -88,7 +88,7 @@ static int keep_selected(table_copy *p, const msi_set_map *map)
     return keep_mapped(p, "DATA_DESC_ID", map->data_desc, map->n_data_desc);
 }
 
-/* Drop the rows that were copied for an earlier set with the same subtable. */
+/* Drop the rows that were copied for an earlier set, which has the same subtable. */
 static int drop_selected(table_copy *p, const msi_set_map *earlier)
 {
     table_copy taken = *p;
@@ -106,7 +106,7 @@ static int drop_selected(table_copy *p, const msi_set_map *earlier)
     return status;
 }
 
-/* Return whether two sets share one subtable: members of a multi-MS have links to that of one of them. */
+/* Return 1 if two sets share a subtable. Members of a multi-MS may link to the subtable of one of them. */
 static int is_shared(const msi_ms_reader *r, int a, int b, const char *name)
 {
     char path[2][PATH_MAX];
@@ -130,7 +130,7 @@ int msi_set_subtables_are_one(const msi_ms_reader *r, const char *name)
     return 1;
 }
 
-/* Find an earlier set with rows that has the same subtable. Returns -1 if there is none. */
+/* Find an earlier set with rows that shares the subtable. Returns -1 if there is none. */
 static int next_shared(const msi_subtables_source *s, const char *name, int from)
 {
     for (int k = from; k < s->set; k++)
@@ -150,7 +150,7 @@ static int choose_rows(table_copy *p, const msi_subtables_source *s, msi_set_map
 
 typedef struct renumbering {
     const char *column;
-    const int32_t *map; /* [n]; NULL: the offset is added */
+    const int32_t *map; /* [n]; NULL: only the offset is added */
     int32_t n, offset;
 } renumbering;
 
@@ -170,7 +170,7 @@ static int renumber_column(ccc_table *t, const table_copy *p, const renumbering 
     return msi_set_written(ccc_put_range(t, r->column, p->first, p->n_row, 0, NULL, NULL, CCC_INT32, p->id));
 }
 
-/* Return whether numbers do not change. */
+/* Return 1 if the numbers do not change. */
 static int is_same(const renumbering *r)
 {
     for (int32_t i = 0; r->map && i < r->n; i++)
@@ -212,7 +212,7 @@ static int64_t rows_there(ccc_table *to, const char *name)
     return n;
 }
 
-/* Return whether this is the first set with rows. This saves opening a subtable, which takes some 0.3 ms. */
+/* Return 1 if this is the first set with rows. This avoids opening a subtable, which takes about 0.3 ms. */
 static int is_first(const msi_subtables_source *s)
 {
     for (int i = 0; i < s->set; i++)
@@ -242,7 +242,7 @@ static void end_copy(table_copy *p)
     msi_free(p->id);
 }
 
-/* casacore copies cell by cell, in some 20 us per row. POINTING may have millions of rows. */
+/* Append the rows. casacore copies cell by cell, in about 20 us per row, and POINTING may have millions of rows. */
 static int append(ccc_table *to, const table_copy *p)
 {
     static const double ROW_S = 1e-3;
@@ -250,8 +250,8 @@ static int append(ccc_table *to, const table_copy *p)
     return msi_set_written(ccc_subtable_append(to, p->name, p->from, p->row, p->n_row));
 }
 
-/* Copy a subtable whose rows are not numbered one by one. Its files may be missing, as users remove large subtables
- * that they do not need. */
+/* Copy a subtable without a map of row numbers. Its files may be missing, because users remove large subtables that
+ * they do not need. */
 static int copy_other(ccc_table *to, const msi_subtables_source *s, const char *name, msi_set_maps *maps)
 {
     table_copy p;
@@ -269,7 +269,7 @@ out:
     return status;
 }
 
-/* Copy a subtable whose rows are numbered: the new rows in the order of their numbers. */
+/* Copy the new rows of a subtable with a map of row numbers, in the order of their numbers. */
 static int copy_numbered(ccc_table *to, const msi_subtables_source *s, const char *name, const uint8_t *is_new,
                          const msi_set_map *map)
 {
@@ -289,9 +289,9 @@ static int copy_numbered(ccc_table *to, const msi_subtables_source *s, const cha
 
 /* ---- Windows, fields ---- */
 
-/* Compute a value of each output channel: the centre of its group (width given), or the sum over its group. The centre
- * of one channel is its own frequency bit for bit, so that equal frequencies of several windows stay equal. If all
- * widths are 0, as some writers leave them, it is the mean. */
+/* Compute one value for each output channel: the centre of its group if `width` is given, else the sum over the group.
+ * For a group of one channel the centre is its frequency, bit for bit, so that equal frequencies of several windows
+ * stay equal. If all widths are 0, as some programs write them, the centre is the mean. */
 static void group_channels(const msi_channel_groups *g, const double *value, const double *width, double *out)
 {
     for (int32_t i = 0; i < g->n_group; i++) {
@@ -311,7 +311,7 @@ static int put_channels(ccc_table *t, const char *column, int64_t row, int64_t n
     return msi_set_written(ccc_put_array(t, column, row, 1, &n, CCC_DOUBLE, value));
 }
 
-/* Write EFFECTIVE_BW or RESOLUTION, summed over each group. If the set has none, use the channel widths. */
+/* Write EFFECTIVE_BW or RESOLUTION, summed over each group. If the set has no such values, use the channel widths. */
 static int put_sums(ccc_table *t, const char *column, int64_t row, const msi_ms_setup *setup,
                     const msi_channel_groups *g, double *buffer)
 {
@@ -340,7 +340,7 @@ static int put_window(ccc_table *t, int64_t row, const msi_ms_setup *setup, cons
     return status;
 }
 
-/* Renumber the windows associated with a window. Windows that are not selected become -1. */
+/* Renumber the windows that are associated with a window. Windows that are not selected become -1. */
 static int renumber_associated(ccc_table *t, int64_t row, const msi_set_map *map)
 {
     static const char *const column = "ASSOC_SPW_ID";
@@ -356,7 +356,7 @@ static int renumber_associated(ccc_table *t, int64_t row, const msi_set_map *map
     return msi_set_written(ccc_put_array(t, column, row, 1, shape, CCC_INT32, id));
 }
 
-/* Correct the copied windows. A window whose channels do not change keeps its values. */
+/* Correct the copied windows. If the channels of a window do not change, its values are kept. */
 static int fix_windows(ccc_table *to, const msi_subtables_source *s, const msi_set_map *map)
 {
     const msi_ms_reader *r = s->reader;
@@ -377,8 +377,8 @@ static int fix_windows(ccc_table *to, const msi_subtables_source *s, const msi_s
     return status ? status : closed;
 }
 
-/* Set the new phase centre. It may be a polynomial in time whose first term is the direction: all other terms become
- * 0. */
+/* Write the new phase centre. A direction may be a polynomial in time: its first term gets the direction, the others
+ * become 0. */
 static int fix_fields(ccc_table *to, const msi_subtables_source *s, const msi_set_map *map)
 {
     enum { MOST = 64 };
@@ -404,7 +404,7 @@ static int fix_fields(ccc_table *to, const msi_subtables_source *s, const msi_se
 
 /* ---- All ---- */
 
-/* Find the next SOURCE_ID. It is not the row number. */
+/* Return the next SOURCE_ID, which is not a row number. */
 static int32_t next_source(ccc_table *to)
 {
     ccc_table *t;
@@ -427,7 +427,7 @@ static int copy_others(ccc_table *to, const msi_subtables_source *s, msi_set_map
     MSI_TRY(msi_set_read(ccc_subtable_names(s->table, &names, &n)));
     int status = MSI_OK;
     for (int64_t i = 0; !status && i < n; i++) {
-        int is_apart = s->set > 0 && !is_standard(names[i]); /* only that of the first set is copied */
+        int is_apart = s->set > 0 && !is_standard(names[i]); /* 1: a subtable that is copied only from the first set */
         for (int k = 0; apart[k]; k++) is_apart |= strcmp(apart[k], names[i]) == 0;
         if (!is_apart) status = copy_other(to, s, names[i], maps);
     }
@@ -435,8 +435,8 @@ static int copy_others(ccc_table *to, const msi_subtables_source *s, msi_set_map
     return status;
 }
 
-/* Set the offsets of the numbers in these subtables: they continue those of earlier sets. In a shared subtable the
- * numbers come from the earlier set. */
+/* Set the offsets of the row numbers in these subtables: rows are appended to those of earlier sets. If a subtable is
+ * shared, the offset is that of the earlier set. */
 static void set_offsets(ccc_table *to, const msi_subtables_source *s, msi_set_maps *maps)
 {
     static const struct {
@@ -503,7 +503,7 @@ int msi_set_subtables_history(ccc_table *to, const msi_set_output_spec *spec)
 
 static const int64_t shape_1[] = {1}, shape_2[] = {2}, shape_3[] = {3}, shape_2x1[] = {2, 1}, shape_2x2[] = {2, 2};
 
-/* Return the status of a ccc function that fails. */
+/* Return the status of a ccc function if it fails. */
 #define CCC_DO(expr)                                                                                                   \
     do {                                                                                                               \
         const int ccc_do_ = (expr);                                                                                    \
@@ -614,7 +614,7 @@ static int fill_source(ccc_table *t, const msi_uv_set *uv)
     return CCC_OK;
 }
 
-/* The number that casacore has for a frame of frequencies. */
+/* Return casacore's number for a frame of frequencies. */
 static int frame_code(const char *frame)
 {
     static const char *const frames[] = {"REST", "LSRK", "LSRD", "BARY", "GEO", "TOPO", "GALACTO", "LGROUP", "CMB"};
@@ -694,7 +694,7 @@ static int fill_observation(ccc_table *t, const msi_uv_set *uv)
     return ccc_put_bool(t, "FLAG_ROW", 0, 0);
 }
 
-/* A set has one frame for all fields. */
+/* Check that all sources are in one frame, because a set has one frame for all fields. */
 static int check_frames(const msi_uv_set *uv, const char *name)
 {
     for (int64_t i = 1; i < uv->n_source; i++)

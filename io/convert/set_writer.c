@@ -31,7 +31,7 @@ const msi_set_column msi_set_columns[MSI_SET_N_COLUMN] = {
     {"UVW", CCC_DOUBLE, AT(uvw_m), 3, 1, MSI_SET_PER_ROW},
 };
 
-/* Copy n values with strides. If the compiler knows the size, memcpy is not a call. */
+/* Copy n values with strides. If the compiler knows the size, it inlines memcpy. */
 static inline void copy_values(char *to, size_t to_step, const char *from, size_t from_step, int64_t n, size_t size)
 {
     for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * to_step, from + (size_t)i * from_step, size);
@@ -68,17 +68,17 @@ int msi_set_grow(char **buffer, int64_t *n_allocated, int64_t bytes)
 }
 
 /*
- * Storage managers of the main table. If all rows have one shape, columns have a fixed shape, which saves casacore a
- * shape for each row. Columns with rare changes are in IncrementalStMan, which stores changes. The other columns of
- * numbers are in StandardStMan.
+ * Storage managers of the main table. If all rows have the same shape, columns have a fixed shape, so that casacore
+ * does not store a shape for each row. Columns that change rarely are in an IncrementalStMan, which stores only
+ * changes. Other scalar columns are in a StandardStMan.
  */
 
 typedef struct table_spec {
-    int64_t n_corr, n_chan; /* numbers of every row, or the largest */
+    int64_t n_corr, n_chan; /* shape of every row, or the largest numbers */
     int is_one_shape;       /* all rows have this shape */
     int has_weight_spectrum;
-    const char *const *steady; /* [n_steady] columns whose changes are written */
-    const char *const *scalar; /* [n_scalar] the other columns of numbers, written for each row */
+    const char *const *steady; /* [n_steady] columns in which only changes are written */
+    const char *const *scalar; /* [n_scalar] other scalar columns, which are written for each row */
     int n_steady, n_scalar;
 } table_spec;
 
@@ -89,7 +89,7 @@ enum {
     MOST_COLUMNS = 8
 };
 
-/* Array columns, each with a tiled storage manager, and the other storage managers. */
+/* The array columns, each with a tiled storage manager, and the other storage managers. */
 typedef struct table_plan {
     int is_fixed;
     int64_t n_column, n_storage;
@@ -103,7 +103,7 @@ static int64_t at_least_one(int64_t n)
     return n > 1 ? n : 1;
 }
 
-/* Plan a column with cells [n1][n0], or [n0] if n1 is 0, in tiles of tile_rows rows. */
+/* Plan a column whose cells have shape [n1][n0], or [n0] if n1 is 0, in tiles of tile_rows rows. */
 static void plan_tiled(table_plan *p, const char *name, int64_t n0, int64_t n1, int64_t tile_rows)
 {
     const int ndim = n1 > 0 ? 2 : 1;
@@ -124,7 +124,7 @@ static void plan_tiled(table_plan *p, const char *name, int64_t n0, int64_t n1, 
  * Given:    path    must not exist
  * Returned: *table  opened for update
  * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
- * Notes:    a value of a steady column also applies to later rows, which must be written in order.
+ * Notes:    a value in a steady column applies to later rows too, so rows must be written in order.
  */
 static int make_set_table(ccc_table **table, const char *path, const table_spec *spec)
 {
@@ -149,20 +149,20 @@ static int make_set_table(ccc_table **table, const char *path, const table_spec 
 }
 
 enum {
-    OFTEN = 8,     /* with more than one change in this many rows, all rows are written */
-    FEW_ROWS = 128 /* they stay in the cache while one column after another is copied from them */
+    OFTEN = 8,     /* if values change more than once in this many rows, all rows are written */
+    FEW_ROWS = 128 /* this many rows stay in the cache while one column after another is copied from them */
 };
 
 struct msi_set_writer {
     ccc_table *table;
     int has_weight_spectrum, has_keywords;
-    int are_times_own, are_means; /* stored row by row */
+    int are_times_own, are_means; /* as in msi_set_output_spec: such columns are stored row by row */
     int64_t n_row;                /* written */
     msi_set_row last;             /* the last row written */
     struct {
         char *value;
         int64_t n_allocated;
-        int is_alike;           /* all rows have one value, which is stored once */
+        int is_alike;           /* 1: all rows have the same value, which is stored once */
     } column[MSI_SET_N_COLUMN]; /* values of the rows being written */
 };
 
@@ -254,7 +254,7 @@ static size_t size_of(const msi_set_rows *rows, const msi_set_column *c)
     return msi_set_bytes_of(c->type) * (size_t)n_element(rows, c);
 }
 
-/* Return whether rows [first, end) have the value of row 0 in a column of numbers of 4 or 8 bytes. */
+/* Return 1 if rows [first, end) have the value of row 0 in a column with elements of 4 or 8 bytes. */
 static int have_first_value(const msi_set_rows *rows, const msi_set_column *c, int64_t first, int64_t end)
 {
     const char *at = (const char *)rows->row + c->offset;
@@ -286,7 +286,7 @@ static void copy_rows(msi_set_writer *w, const msi_set_rows *rows, int k, int64_
                         sizeof *rows->row, end - first, size);
 }
 
-/* Split rows into columns. Of a steady column without a change only the first value is copied. */
+/* Split rows into columns. If a steady column does not change, only its first value is copied. */
 static int split_columns(msi_set_writer *w, const msi_set_rows *rows)
 {
     for (int k = 0; k < MSI_SET_N_COLUMN; k++) {
@@ -322,15 +322,15 @@ static inline int differ(const char *a, const char *b, size_t size)
     return size == 4 ? memcmp(a, b, 4) != 0 : memcmp(a, b, 8) != 0;
 }
 
-/* Return whether the first value of steady column k differs from that of the last row written. */
+/* Return 1 if the first value of steady column k differs from the value in the last row written. */
 static int differs_from_last(const msi_set_writer *w, int k)
 {
     const msi_set_column *c = &msi_set_columns[k];
     return w->n_row == 0 || differ((const char *)&w->last + c->offset, w->column[k].value, msi_set_bytes_of(c->type));
 }
 
-/* Find the next row, beginning with i, whose value in steady column k differs from the row before. Returns n_row if no
- * row does. */
+/* Find the next row from i on in which the value of steady column k differs from the row before. Returns n_row if there
+ * is none. */
 static int64_t next_change(const msi_set_writer *w, const msi_set_rows *rows, int k, int64_t i)
 {
     const msi_set_column *c = &msi_set_columns[k];

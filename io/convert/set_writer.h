@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Write the tables of a set: subtables copied from other sets, and rows. casacore runs in this process. */
+/* Writing of the tables of a set: subtables copied from other sets, and rows. casacore runs in the calling process. */
 #ifndef MSI_SET_WRITER_H
 #define MSI_SET_WRITER_H
 
@@ -10,11 +10,11 @@
 #include "io/convert/set_maps.h"
 #include "io/convert/set_output.h"
 
-/* The rate at which values of a column change. */
+/* How often the values of a column change. */
 typedef enum msi_set_column_kind {
-    MSI_SET_PER_ROW,          /* with each row */
-    MSI_SET_PER_AVERAGED_ROW, /* with each row if rows are averages, otherwise rarely */
-    MSI_SET_PER_TIME,         /* with each time; with each row if rows of one time may differ */
+    MSI_SET_PER_ROW,          /* in each row */
+    MSI_SET_PER_AVERAGED_ROW, /* in each row if rows are averages, otherwise rarely */
+    MSI_SET_PER_TIME,         /* with the time; in each row if rows of one time may differ */
     MSI_SET_CONSTANT          /* rarely */
 } msi_set_column_kind;
 
@@ -24,7 +24,7 @@ typedef struct msi_set_column {
     ccc_type type;
     size_t offset; /* offset of the value in msi_set_row */
     int n;         /* number of elements; 0: one per correlation */
-    int is_needed; /* the sets that are read must have it */
+    int is_needed; /* 1: the sets that are read must have it */
     msi_set_column_kind kind;
 } msi_set_column;
 
@@ -38,7 +38,7 @@ static inline size_t msi_set_bytes_of(ccc_type type)
     return type == CCC_BOOL ? 1 : type == CCC_DOUBLE ? sizeof(double) : sizeof(int32_t);
 }
 
-/* msi_set_copy_column - copy n values of `size` bytes with a stride of `to_step` and `from_step` bytes. */
+/* msi_set_copy_column - copy n values of `size` bytes, whose distances are to_step and from_step bytes. */
 void msi_set_copy_column(char *to, size_t to_step, const char *from, size_t from_step, int64_t n, size_t size);
 
 /*
@@ -61,7 +61,7 @@ typedef struct msi_set_writer msi_set_writer;
 int msi_set_writer_make(msi_set_writer **out, const char *path, const msi_ms_reader *reader,
                         const msi_set_output_spec *spec, msi_set_maps *maps);
 
-/* msi_set_writer_put - append rows now. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM. */
+/* msi_set_writer_put - write rows. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM. */
 int msi_set_writer_put(msi_set_writer *w, const msi_set_rows *rows);
 
 /* msi_set_writer_finish - close the set. Returns: 0, MSI_EOUTPUT. */

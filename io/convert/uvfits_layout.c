@@ -16,7 +16,8 @@
 #include "io/convert/set_maps.h"
 #include "io/ms/ms_block.h"
 
-/* Tolerance of even spacing: the error of the last channel, in channels, if it is computed from the first one and the step. */
+/* Tolerance of even spacing, in channels: the error of the last channel if it is computed from the first one and the
+ * step. */
 static const double SAME_CHANNEL = 0.01;
 
 /* ---- Windows ---- */
@@ -92,7 +93,7 @@ static int code_of(msi_pol pol)
     return codes[pol];
 }
 
-/* Put correlations in the order of their codes, which must be evenly spaced. */
+/* Sort correlations by their codes, which must be evenly spaced. */
 static int lay_correlations(msi_uvfits_layout *l, const char *name)
 {
     const msi_pol *corr = l->window[0]->corr;
@@ -134,7 +135,7 @@ static int check_frames(const msi_uvfits_layout *l, const char *name)
     return msi_error_set(MSI_EINPUT, "%s: UVFITS needs times in UTC, UT1 or TAI, but these are in %s", name, scale);
 }
 
-/* Find UTC - UT1 for times in UT1. Over a day it changes by a few milliseconds. */
+/* Find UTC - UT1 for times in UT1. It changes by a few milliseconds per day. */
 static int find_utc(msi_uvfits_layout *l, const char *name)
 {
     const msi_observation *o = &l->reader->observation;
@@ -168,7 +169,7 @@ int msi_uvfits_needs_antenna_columns(const msi_uvfits_layout *l)
 
 int msi_uvfits_n_parameter(const msi_uvfits_layout *l)
 {
-    /* u v w, two dates, antennas, FREQSEL, INTTIM, SOURCE */
+    /* u, v, w, two dates, antennas, FREQSEL, INTTIM, SOURCE */
     return 7 + (msi_uvfits_needs_antenna_columns(l) ? 3 : 1) + (l->n_field > 1);
 }
 
@@ -193,7 +194,7 @@ typedef struct cards {
     int64_t n;
 } cards;
 
-/* Add a card. It is cut after 80 characters; characters that FITS does not allow become question marks. */
+/* Add a card. It is truncated to 80 characters. Characters that FITS does not allow become question marks. */
 __attribute__((format(printf, 2, 3))) static void put(cards *c, const char *format, ...)
 {
     char text[CARD + 1];
@@ -219,7 +220,7 @@ static void put_number(cards *c, const char *key, double value)
     put(c, "%-8s= %20.13E", key, value);
 }
 
-/* Put values of 15 digits and more, such as frequencies. */
+/* Write a value with 15 digits or more, such as a frequency. */
 static void put_precise(cards *c, const char *key, double value)
 {
     put(c, "%-8s= %24.16E", key, value);
@@ -250,7 +251,7 @@ static void put_history(cards *c, const char *text)
 
 /* ---- The primary header ---- */
 
-/* An axis of the groups. */
+/* An axis of the groups' array. */
 typedef struct axis {
     const char *name;
     int64_t n;
@@ -323,7 +324,7 @@ static void put_parameters(cards *c, const msi_uvfits_layout *l)
     if (l->n_field > 1) put_parameter(c, &i, "SOURCE", 0);
 }
 
-/* The names of the FITS standard for the frames of casacore. */
+/* Return the name of a frame in the FITS standard. */
 static const char *frame_name(const char *frame)
 {
     static const char *const names[][2] = {{"TOPO", "TOPOCENT"}, {"LSRK", "LSRK"},        {"LSRD", "LSRD"},
@@ -360,7 +361,7 @@ int msi_uvfits_header_write(msi_uvfits_layout *l, FILE *file, const char *name, 
     put_axes(&c, l, field);
     put_parameters(&c, l);
     put_observation(&c, l, field);
-    /* AIPS and Miriad look for the factor of the weights here. */
+    /* AIPS and Miriad read the factor of the weights from this card. */
     put(&c, "HISTORY AIPS WTSCAL =  1.0");
     put_history(&c, command);
     put(&c, "END");
@@ -377,7 +378,7 @@ int msi_uvfits_header_write(msi_uvfits_layout *l, FILE *file, const char *name, 
 typedef struct table {
     const msi_uvfits_layout *l;
     fitsfile *f;
-    int status; /* status of cfitsio; after a failure, later calls do nothing */
+    int status; /* of cfitsio; after a failure, later calls do nothing */
 } table;
 
 /* A column has a name, a form (TFORM) and a unit. */
@@ -387,7 +388,7 @@ typedef struct column {
 
 enum { MOST_COLUMNS = 20, FORM_BYTES = 24 };
 
-/* Write the form of a column with n values in a row. */
+/* Write the TFORM of a column with n values in a row. */
 static const char *form(char text[FORM_BYTES], int64_t n, char type)
 {
     snprintf(text, FORM_BYTES, "%lld%c", (long long)n, type);
@@ -422,7 +423,7 @@ static void key_text(table *t, const char *key, const char *value)
     fits_write_key(t->f, TSTRING, key, (void *)value, NULL, &t->status);
 }
 
-/* ---- Values of subtables that the reader does not have ---- */
+/* ---- Values that are read from subtables directly ---- */
 
 /* Read a text of a subtable; "" if it does not exist. Returned: *text  freed by ccc_free. */
 static const char *text_of(ccc_table *t, const char *name, int64_t row, char **text)
@@ -431,7 +432,7 @@ static const char *text_of(ccc_table *t, const char *name, int64_t row, char **t
     return ccc_get_string(t, name, row, text) == CCC_OK ? *text : "";
 }
 
-/* Return the length of the longest text of a column, or a minimum if that is larger. */
+/* Return the length of the longest text of a column, at least `width`. */
 static int64_t text_width(ccc_table *t, const char *name, int64_t n_row, int64_t width)
 {
     for (int64_t i = 0; i < n_row; i++) {
@@ -505,8 +506,8 @@ static int mount_code(const char *mount)
     return 0;
 }
 
-/* Positions are geocentric: the array's centre is the Earth's, so that no program turns them to a meridian of the
- * array. */
+/* Positions are geocentric: the centre of the array is the centre of the Earth, so that no program rotates them to the
+ * array's meridian. */
 static void write_antenna_keys(table *t)
 {
     const msi_uvfits_layout *l = t->l;
@@ -652,8 +653,8 @@ static int write_sources(table *t)
     return MSI_OK;
 }
 
-/* cfitsio makes the tables in memory, after an unused primary header. On disk it would not report a failure of the last
- * write. */
+/* cfitsio makes the tables in memory, after an unused primary header. With a file on disk it would not report that the
+ * last write failed. */
 int msi_uvfits_tables_make(const msi_uvfits_layout *l, const char *name, void **bytes, int64_t *n)
 {
     table t = {.l = l};

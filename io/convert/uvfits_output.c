@@ -18,10 +18,9 @@
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_reader.h"
 
-/* Sort the rows of a set into the groups of a UVFITS file: one time, baseline and source, with a place for each
- * window. */
+/* ---- Sorting of rows into groups. A group has one time, baseline and source, and a place for each window. ---- */
 
-/* Describes all rows of a set without their samples. Arrays are owned. */
+/* The values of all rows of a set, except samples. Arrays are owned. */
 typedef struct uvfits_rows {
     int64_t n_row;
     double *time_s, *exposure_s; /* [n_row] TIME in MJD seconds, EXPOSURE */
@@ -30,11 +29,11 @@ typedef struct uvfits_rows {
     uint8_t *flag_row;
 } uvfits_rows;
 
-/* The group of each row. Arrays are owned. */
+/* The groups of all rows. Arrays are owned. */
 typedef struct uvfits_groups {
     int64_t n_group;
-    int64_t *group; /* [n_row] ascending in time, antennas, field */
-    uint8_t *leads; /* [n_row] 1 where the group's parameters are this row's */
+    int64_t *group; /* [n_row] group of the row; groups ascend in time, antennas, field */
+    uint8_t *leads; /* [n_row] 1: the parameters of the group come from this row */
 } uvfits_groups;
 
 /* ---- Columns ---- */
@@ -49,7 +48,7 @@ static int read_column(const msi_ms_reader *r, const char *name, ccc_type type, 
 /*
  * read_rows - read the columns of a set's main table.
  * Given:    reader  of one set, opened in this process
- * Returned: *rows   freed by free_rows whatever this returns
+ * Returned: *rows   freed by free_rows in all cases
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM
  */
 static int read_rows(uvfits_rows *rows, const msi_ms_reader *r)
@@ -74,7 +73,7 @@ static int read_rows(uvfits_rows *rows, const msi_ms_reader *r)
     return read_column(r, "FLAG_ROW", CCC_BOOL, rows->flag_row, 1);
 }
 
-/* free_rows, free_groups - free what they hold. */
+/* free_rows, free_groups - free the arrays. */
 static void free_rows(uvfits_rows *rows)
 {
     msi_free(rows->time_s);
@@ -95,7 +94,8 @@ static int compare_numbers(double a, double b)
     return (a > b) - (a < b);
 }
 
-/* Compare rows by time, antennas and field. The result for equal rows is 0; compare_rows keeps the order of the set. */
+/* Compare rows by time, antennas and field. Rows with equal values compare as 0; compare_rows then keeps their order.
+ * */
 static int compare_keys(const uvfits_rows *r, int64_t i, int64_t k)
 {
     int by = compare_numbers(r->time_s[i], r->time_s[k]);
@@ -111,7 +111,8 @@ static int compare_rows(const void *a, const void *b, void *of)
     return by ? by : (i > k) - (i < k);
 }
 
-/* Averages of windows with different flags differ in u, v, w. Return whether they agree in single precision. */
+/* Return 1 if two rows have the same u, v, w in single precision. Averages of windows with different flags may differ.
+ * */
 static int have_same_uvw(const uvfits_rows *r, int64_t i, int64_t k)
 {
     const double *p = r->uvw_m + 3 * i, *q = r->uvw_m + 3 * k;
@@ -139,22 +140,22 @@ static void assign(uvfits_groups *g, const uvfits_rows *r, const int64_t *order,
 }
 
 /*
- * make_groups - sort rows into groups. Rows share one where time, antennas and field are equal, their u, v,
- * w are as near as single precision tells, and their windows differ.
- * Given:    place [n_place]  a window's place in a group by DATA_DESC_ID, below n_window
- * Returned: *groups  freed by free_groups whatever this returns
+ * make_groups - sort rows into groups. Rows are in one group if their time, antennas and field are equal, their u, v, w
+ * are equal in single precision, and their windows differ.
+ * Given:    place [n_place]  by DATA_DESC_ID, place of a window in a group, below n_window
+ * Returned: *groups  freed by free_groups in all cases
  * Returns:  0, MSI_ENOMEM
  */
 static int make_groups(uvfits_groups *g, const uvfits_rows *rows, const int32_t *place, int32_t n_window)
 {
-    int64_t *order = NULL, *taken = NULL; /* taken[place]: the number of groups when it was last filled */
+    int64_t *order = NULL, *taken = NULL; /* taken[place]: n_group at the time when the place was last filled */
     *g = (uvfits_groups){0};
     MSI_TRY(msi_alloc(&g->group, rows->n_row, sizeof *g->group, "groups of rows"));
     MSI_TRY(msi_alloc(&g->leads, rows->n_row, sizeof *g->leads, "groups of rows"));
     int status = msi_alloc(&order, rows->n_row, sizeof *order, "order of rows");
     if (!status) status = msi_alloc(&taken, n_window, sizeof *taken, "windows of a group");
     if (!status) {
-        /* Sorting takes a row some microseconds. */
+        /* Sorting takes some microseconds per row. */
         static const double ROW_S = 1e-4;
         msi_child_progress(MSI_CHILD_STEP_S + ROW_S * (double)rows->n_row);
         for (int64_t i = 0; i < rows->n_row; i++) order[i] = i;
@@ -175,10 +176,10 @@ static void free_groups(uvfits_groups *g)
 
 enum { BLOCK = 2880 };
 
-/* Readers count groups in 32 bits. */
+/* Programs that read UVFITS count groups in 32 bits. */
 static const int64_t MOST_GROUPS = INT32_MAX;
 
-/* A file under way. */
+/* A file that is being written. */
 typedef struct output {
     const msi_uvfits_output_spec *spec;
     msi_uvfits_report *report;
@@ -187,7 +188,7 @@ typedef struct output {
     uvfits_rows rows;
     uvfits_groups groups;
     FILE *file;
-    uint32_t *bytes; /* [parameters and a window] in the file's order */
+    uint32_t *bytes; /* [parameters and a window] in the byte order of the file */
 } output;
 
 /* ---- One row ---- */
@@ -200,7 +201,7 @@ static uint32_t in_file_order(double value)
     return htobe32(bits);
 }
 
-/* Split a date in two parts of single precision: the first is exact, and what remains is below 1/4096 day. */
+/* Split a date into two parts of single precision. The first is exact; the second is below 1/4096 day. */
 static void split_date(double days, double part[2])
 {
     part[0] = floor(days * 4096) / 4096;
@@ -229,7 +230,7 @@ static int64_t put_parameters(const output *o, int64_t row, uint32_t *to)
     return n;
 }
 
-/* Put a sample: its real part, imaginary part, and weight, which is negative where it is flagged. */
+/* Store a sample: real part, imaginary part and weight, which is negative if the sample is flagged. */
 static void put_sample(output *o, const msi_c32 *v, float weight, int is_flagged, uint32_t to[3])
 {
     const int is_number = isfinite(v->re) && isfinite(v->im) && isfinite(weight);
@@ -317,7 +318,7 @@ static int plan(output *o)
     return msi_alloc(&o->bytes, n_value, sizeof *o->bytes, "a group");
 }
 
-/* Find where the filling of the groups' last block ends. */
+/* Return the byte after the padding of the last group. */
 static int64_t tables_begin(const output *o)
 {
     const int64_t end = o->layout.data_begin + o->layout.n_group * msi_uvfits_group_bytes(&o->layout);
@@ -346,7 +347,7 @@ static int write_all(output *o)
         return msi_error_set(MSI_EOUTPUT, "%s: %s", spec->name, strerror(failed));
     }
     MSI_TRY(msi_uvfits_header_write(&o->layout, o->file, spec->name, spec->command));
-    /* Samples without a row stay zero, which means weight zero: flagged. */
+    /* Samples without a row stay zero. Their weight is then zero, so they are flagged. */
     if (ftruncate(fileno(o->file), tables_begin(o)) != 0)
         return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: %s", spec->name, strerror(errno));
     MSI_TRY(put_rows(o));

@@ -67,7 +67,7 @@ typedef struct block_values {
     const msi_c32 *value;      /* [n_row][n_chan][n_corr] */
 } block_values;
 
-enum { NUMBERS_AT_ONCE = 512 << 10 }; /* of whole cells, 4 MB */
+enum { NUMBERS_AT_ONCE = 512 << 10 }; /* numbers in whole cells; 4 MB */
 
 /* Some rows whose cells have the same shape. */
 typedef struct rows {

@@ -116,7 +116,8 @@ int msi_uv_table_numbers(msi_uv_bytes *b, const msi_uv_header *h, int column, in
     return MSI_OK;
 }
 
-/* Copy n bytes of text up to a zero, without trailing blanks. Other bytes than printable ASCII become question marks. */
+/* Copy n bytes of text up to a zero, without trailing blanks. Bytes that are not printable ASCII become question marks.
+ * */
 static void copy_text(const unsigned char *from, int64_t n, char *to, int64_t size)
 {
     int64_t length = 0;
@@ -155,7 +156,7 @@ static const char *find_card(const msi_uv_header *h, const char *key)
     return NULL;
 }
 
-/* Copy the text of a card between quotes; a doubled quote stands for one. */
+/* Copy the text of a card between its quotes. A doubled quote stands for one. */
 static void card_text(const char *card, char *to, int64_t size)
 {
     unsigned char text[CARD];
@@ -219,7 +220,8 @@ int msi_uv_header_column(const msi_uv_header *h, const char *name)
     return -1;
 }
 
-/* Return the number behind the stem of a key, such as 3 of NAXIS3; 0 if the key is another, or the number too large. */
+/* Return the number after the stem of a key, such as 3 for NAXIS3; 0 if the key has another stem, or the number is too
+ * large. */
 static int key_index(const char *card, const char *stem, int most)
 {
     const size_t n = strlen(stem);
@@ -232,7 +234,7 @@ static int key_index(const char *card, const char *stem, int most)
 
 /* ---- A header ---- */
 
-/* Parse a format, such as 3D, as table 18 of the FITS standard 4.0 has them. */
+/* Parse a format such as 3D (FITS standard 4.0, table 18). */
 static void parse_form(const char *card, msi_uv_column *c)
 {
     static const char kinds[] = "LXBIJKAEDCMPQ";
@@ -276,7 +278,7 @@ static void take_column(msi_uv_header *h, const char *card)
     if ((i = key_index(card, "TFORM", h->n_described))) parse_form(card, &h->column[i - 1]);
 }
 
-/* Compute the extent of the data. bytes is -1 if the header cannot be right. */
+/* Compute the size of the data. bytes is -1 if the header is not valid. */
 static void measure(msi_uv_header *h)
 {
     int64_t n = h->n_axis > 0, offset = 0;
@@ -297,7 +299,7 @@ static void measure(msi_uv_header *h)
     }
 }
 
-/* Count the columns that the header can describe: of a table, or the parameters of groups and their array. */
+/* Return the number of columns to describe: those of a table, or the parameters of groups and their array. */
 static int count_columns(const msi_uv_header *h)
 {
     const double n = msi_uv_header_number(h, msi_uv_header_has(h, "XTENSION") ? "TFIELDS" : "PCOUNT", 0);
@@ -325,7 +327,7 @@ static int parse(msi_uv_header *h)
         take_axis(h, card);
         take_column(h, card);
     }
-    /* A second card of one key may contradict the first. */
+    /* If a key has two cards, the second may contradict the first. */
     const int is_one = h->n_column >= 0 && h->n_column <= h->n_described;
     if (!is_one) h->n_column = 0;
     measure(h);

@@ -9,16 +9,16 @@
 
 enum {
     XYZ = 3,
-    BY_2048 = 65536,     /* codes of antennas by 2048 begin above it */
-    LOOK_EACH = 16384,   /* groups between calls of interrupt */
-    COMPARED = 4096,     /* groups whose u, v, w are compared with the positions of antennas */
-    LARGE_GROUP = 32768, /* bytes; from a larger group only the bytes that are used are read */
+    BY_2048 = 65536,     /* codes 2048 ANTENNA1 + ANTENNA2 begin above this */
+    LOOK_EACH = 16384,   /* number of groups between two calls of interrupt */
+    COMPARED = 4096,     /* number of groups whose u, v, w are compared with antenna positions */
+    LARGE_GROUP = 32768, /* in bytes; from a larger group, only the needed bytes are read */
     AHEAD = 1 << 20
 };
 
 /* ---- One group ---- */
 
-/* Find the part of a group, and its row there. */
+/* Find the part that has a group, and its row there. */
 static const msi_uv_part *find_part(const struct msi_uv_state *t, int64_t group, int64_t *row)
 {
     const msi_uv_part *p = t->part;
@@ -27,7 +27,7 @@ static const msi_uv_part *find_part(const struct msi_uv_state *t, int64_t group,
     return p;
 }
 
-/* Read the sum of the columns of a parameter without their zeros, and the sum of their zeros. */
+/* Sum the columns of a parameter without their zeros (TZERO, PZERO). *zero is the sum of the zeros. */
 static double read_sum(const msi_uv_part *p, msi_uv_parameter which, const unsigned char *bytes, double *zero)
 {
     const msi_uv_sum *sum = &p->parameter[which];
@@ -48,14 +48,14 @@ static double read_parameter(const msi_uv_part *p, msi_uv_parameter which, const
     return value + zero;
 }
 
-/* The antennas of a group, as numbered in the file. */
+/* The antennas of a group, with their numbers in the file. */
 typedef struct pair {
     int64_t subarray, first, second;
 } pair;
 
 /*
- * Take a code of antennas apart: 256 ANTENNA1 + ANTENNA2 + (SUBARRAY - 1) / 100 (AIPS Memo 117, section 3.1.2), or, as
- * Miriad and others write numbers above 255, 2048 ANTENNA1 + ANTENNA2 + 65536.
+ * Decode a code of two antennas: 256 ANTENNA1 + ANTENNA2 + (SUBARRAY - 1) / 100 (AIPS Memo 117, section 3.1.2). For
+ * numbers above 255, Miriad and other programs write 2048 ANTENNA1 + ANTENNA2 + 65536.
  */
 static int decode(double baseline, pair *a)
 {
@@ -83,7 +83,7 @@ static int read_pair(const msi_uv_set *s, const msi_uv_part *p, int64_t group, c
         if (subarray >= 1 && subarray < MSI_UV_MOST_NUMBERS) a->subarray = (int64_t)subarray;
     }
     if (!p->parameter[MSI_UV_ANTENNA1].n || !p->parameter[MSI_UV_ANTENNA2].n) return MSI_OK;
-    /* Single precision does not hold every code. */
+    /* Single precision cannot represent every code, so a file may have the antennas in separate parameters. */
     const double value[] = {read_parameter(p, MSI_UV_ANTENNA1, bytes), read_parameter(p, MSI_UV_ANTENNA2, bytes)};
     for (int k = 0; k < 2; k++)
         if (!(value[k] >= 0 && value[k] < MSI_UV_MOST_STATIONS))
@@ -111,7 +111,7 @@ static int find_antennas(const msi_uv_set *s, const msi_uv_part *p, int64_t grou
                          msi_uv_is_idi(s) ? "ARRAY_GEOMETRY" : "AIPS AN", (long long)a.subarray);
 }
 
-/* Read a date: the parts are added without the zero, for which double precision of a Julian date is too coarse. */
+/* Read a date as two sums, of values and of zeros. One double is too imprecise for a Julian date. */
 static double read_time_s(const msi_uv_part *p, const unsigned char *bytes)
 {
     static const double MJD_0 = 2400000.5;
@@ -130,7 +130,7 @@ static double read_time_s(const msi_uv_part *p, const unsigned char *bytes)
     return (day + zero) * 86400;
 }
 
-/* Find the bytes of a group that hold its parameters. */
+/* Get the bytes of a group that have its parameters. */
 static int get_group(msi_uv_set *s, int64_t group, const msi_uv_part **part, const unsigned char **bytes)
 {
     struct msi_uv_state *t = s->state;
@@ -185,9 +185,9 @@ int msi_uv_set_row(msi_uv_set *s, int64_t row, msi_uv_row *out)
 /* ---- Samples ---- */
 
 /*
- * The factor of visibilities of DiFX and VLBA correlators, by the digital levels of both antennas, as FITLD of AIPS
- * applies it. Source: casacore, FitsIDItoMS.cc; VLBA Scientific Memo 12. Autocorrelations, which need their lags, are
- * not corrected.
+ * Return the factor that corrects visibilities of DiFX and VLBA correlators for the digital levels of both antennas, as
+ * FITLD of AIPS does. Sources: casacore, FitsIDItoMS.cc; VLBA Scientific Memo 12. Autocorrelations are not corrected,
+ * because this would need their lags.
  */
 static double digital_factor(const msi_uv_set *s, const msi_uv_row *r)
 {
@@ -213,14 +213,14 @@ static double digital_factor(const msi_uv_set *s, const msi_uv_row *r)
     return gain * gain / (A * mean_square * correlation * H);
 }
 
-/* The scales of the weights and visibilities of a row. */
+/* Factors for the weights and visibilities of a row. */
 typedef struct scaling {
     double data, weight;
-    double normalise; /* visibilities are divided by the stored weight times this; 0: they are not */
+    double normalise; /* visibilities are divided by the stored weight times this; 0: they are not divided */
 } scaling;
 
-/* Weights of FITS-IDI are fractions of a full integration of a channel: those of a set are 2 x bandwidth x time, as in
- * casacore. */
+/* The weights of FITS-IDI are fractions of a full integration of a channel. The weights of a set are
+ * 2 x bandwidth x time, as in casacore. */
 static int find_scaling(msi_uv_set *s, int64_t row, scaling *to)
 {
     const struct msi_uv_state *t = s->state;
@@ -235,9 +235,9 @@ static int find_scaling(msi_uv_set *s, int64_t row, scaling *to)
     return MSI_OK;
 }
 
-/* Values of the array of a group. */
+/* Values from the array of a group. */
 typedef struct array {
-    const unsigned char *bytes; /* bytes of its value `first` */
+    const unsigned char *bytes; /* bytes of value number `first` */
     int64_t first;
     char kind;
     int size;
@@ -259,7 +259,7 @@ static inline double array_value(const array *a, int64_t i)
     return msi_uv_value(a->kind, p) * a->scale + a->zero;
 }
 
-/* Put a sample. A weight that is not positive and finite is a flag. */
+/* Store a sample. It is flagged if its weight is not positive and finite. */
 static inline void put_sample(const scaling *f, double re, double im, double weight, msi_c32 *data, float *to_weight,
                               uint8_t *flag)
 {
@@ -271,8 +271,8 @@ static inline void put_sample(const scaling *f, double re, double im, double wei
     *data = (msi_c32){(float)(re * factor), (float)(im * factor)};
 }
 
-/* Half of the bits of a compressed sample are its real part; this number in both halves is a flag. Source: AIPS; Obit,
- * ObitIOUVFITS.c. */
+/* The real and the imaginary part of a compressed sample have half of its bits each. A sample is flagged if both halves
+ * have this number. Sources: AIPS; Obit, ObitIOUVFITS.c. */
 enum { BLANK_HALF = -32767 };
 
 static void put_compressed(const unsigned char *p, double scale, double weight, msi_c32 *data, float *to_weight,
@@ -286,7 +286,7 @@ static void put_compressed(const unsigned char *p, double scale, double weight, 
         put_sample(&plain, re * scale, im * scale, weight, data, to_weight, flag);
 }
 
-/* Read the weights of a window of a row, which are in a separate column, into the buffer. */
+/* Read the weights of a window of a row, if they are in a separate column, to the buffer. */
 static int read_weights(msi_uv_set *s, const msi_uv_part *p, int64_t row, int64_t window)
 {
     struct msi_uv_state *t = s->state;
@@ -305,7 +305,7 @@ static int read_weights(msi_uv_set *s, const msi_uv_part *p, int64_t row, int64_
     return MSI_OK;
 }
 
-/* Find the values of the array that the window of a row needs. */
+/* Find the values of the array that are needed for a window of a row. */
 static int get_array(msi_uv_set *s, const msi_uv_part *p, int64_t row, int64_t window, const msi_uv_samples *to,
                      array *a)
 {
@@ -379,14 +379,14 @@ int msi_uv_set_samples(msi_uv_set *s, int64_t row, const msi_uv_samples *to)
 
 /* ---- All groups ---- */
 
-/* The comparison of u, v, w with the positions of antennas, unchanged and rotated back by the longitude of the array's
- * centre. */
+/* The comparison of u, v, w with the positions of antennas: as they are in the file, and rotated back by the longitude
+ * of the array's centre. */
 typedef struct comparison {
     double product[2], computed[2], stored; /* sums over groups */
     double turn_rad;
 } comparison;
 
-/* Turn a position relative to the centre about the axis of the Earth. */
+/* Rotate a position relative to the centre about the axis of the Earth. */
 static void turn(const double centre_m[XYZ], double angle_rad, double itrf_m[XYZ])
 {
     const double x = itrf_m[0] - centre_m[0], y = itrf_m[1] - centre_m[1];
@@ -394,7 +394,7 @@ static void turn(const double centre_m[XYZ], double angle_rad, double itrf_m[XYZ
     itrf_m[1] = centre_m[1] + sin(angle_rad) * x + cos(angle_rad) * y;
 }
 
-/* Add a group. The difference of UTC and UT1, precession and nutation are too small to matter. */
+/* Add a group to the comparison. UTC - UT1, precession and nutation are too small to matter. */
 static void compare_group(const msi_uv_set *s, comparison *c, const msi_uv_row *r, const msi_uv_source *source)
 {
     const double hour_rad = 2 * MSI_PI * msi_sidereal_turns(r->time_s / 86400) - source->ra_rad;
@@ -422,8 +422,8 @@ static void compare_group(const msi_uv_set *s, comparison *c, const msi_uv_row *
 }
 
 /*
- * Positions in the frame of the meridian of the array, as AIPS has those of the VLA and pyuvdata writes all, are turned
- * into geocentric ones where u, v, w agree with them.
+ * Rotate the positions of antennas to geocentric ones, if u, v, w agree with these only then. Positions are in the
+ * frame of the array's meridian in AIPS files of the VLA, and in all files that pyuvdata writes.
  */
 static void correct_positions(msi_uv_set *s, const comparison *c)
 {
@@ -443,7 +443,7 @@ static void correct_positions(msi_uv_set *s, const comparison *c)
         c->turn_rad * 180 / MSI_PI, cosine[1], cosine[0]);
 }
 
-/* Find the number that a group has for its source or setting. */
+/* Read the number by which a group refers to its source or setting. */
 static int64_t read_id(const msi_uv_part *p, msi_uv_parameter which, const unsigned char *bytes)
 {
     if (!p->parameter[which].n) return 1;
@@ -460,7 +460,7 @@ static int find_source(const msi_uv_set *s, const msi_uv_part *p, int64_t group,
         return msi_error_set(MSI_EINPUT,
                              "truncated or corrupt: %s: group %lld: SOURCE is not the number of a row of a table", path,
                              (long long)group);
-    /* A group of a file without this parameter is of the first source. */
+    /* If groups have no such parameter, they are of the first source. */
     *source = p->parameter[MSI_UV_SOURCE].n ? msi_uv_tables_source(s, id) : 0;
     if (*source < 0)
         return msi_error_set(MSI_EINPUT, "%s: group %lld has SOURCE = %lld, which is not in table %s", path,
@@ -484,7 +484,7 @@ static int find_setting(const msi_uv_set *s, const msi_uv_part *p, int64_t group
                              t->bytes.path, (long long)group, name);
     *setting = (int32_t)id;
     if (!t->settings || t->setting_row[id] >= 0) return MSI_OK;
-    /* A table of one row is used by groups that have no number. */
+    /* If the table has one row, groups need no number for it. */
     if (is_one && (!p->parameter[MSI_UV_SETTING].n || id == 0)) {
         *setting = 0;
         return MSI_OK;
@@ -495,7 +495,7 @@ static int find_setting(const msi_uv_set *s, const msi_uv_part *p, int64_t group
 
 typedef struct scan {
     msi_uv_set *s;
-    uint8_t *is_source;  /* [n_source] named by groups */
+    uint8_t *is_source;  /* [n_source] 1: a group refers to it */
     uint8_t *is_setting; /* [MSI_UV_MOST_NUMBERS] */
     int64_t only_source;
     comparison comparison;
@@ -552,7 +552,7 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Groups without INTTIM last as long as the shortest step between their times. */
+/* If groups have no INTTIM, assume the shortest step between their times. */
 static int find_interval(msi_uv_set *s)
 {
     struct msi_uv_state *t = s->state;
@@ -563,7 +563,8 @@ static int find_interval(msi_uv_set *s)
     MSI_TRY(msi_alloc(&time_s, s->n_group, sizeof *time_s, "times of groups"));
     memcpy(time_s, t->time_s, (size_t)s->n_group * sizeof *time_s);
     qsort(time_s, (size_t)s->n_group, sizeof *time_s, compare_numbers);
-    /* Fractions of a day in single precision are off by up to 2.6 ms: steps are rounded to 0.01 s, as in casacore. */
+    /* Fractions of a day in single precision have errors up to 2.6 ms, so steps are rounded to 0.01 s, as in casacore.
+     * */
     for (int64_t i = 1; i < s->n_group; i++)
         if (time_s[i] - time_s[i - 1] > 0.01) shortest_s = fmin(shortest_s, time_s[i] - time_s[i - 1]);
     msi_free(time_s);

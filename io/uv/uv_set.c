@@ -59,7 +59,7 @@ static int check_table(const msi_uv_header *h, const char *path)
                          h->name, (long long)h->length[0], (long long)row_bytes);
 }
 
-/* Return 1 if nothing but zeros or blanks, as tapes were filled with, follows. */
+/* Return 1 if the rest of the file is zeros or blanks, with which tapes were filled. */
 static int is_filling(msi_uv_bytes *b, int64_t at)
 {
     const unsigned char *bytes;
@@ -169,7 +169,7 @@ static int64_t axis_length(const axes *a, axis_kind kind)
     return a->at[kind] < 0 ? 1 : a->axis[a->at[kind]].n;
 }
 
-/* Number the values of the array: the first axis varies fastest. Returned: *n  all values */
+/* Compute the strides of the array, whose first axis varies fastest. Returned: *n  number of all values */
 static int number_values(const axes *a, msi_uv_part *p, int64_t *n)
 {
     int64_t stride[MSI_UV_MOST_AXES];
@@ -186,7 +186,7 @@ static int number_values(const axes *a, msi_uv_part *p, int64_t *n)
     return MSI_OK;
 }
 
-/* Read the codes of the axis STOKES, and sort them. */
+/* Read the codes of the axis STOKES, and sort the correlations. */
 static int read_correlations(msi_uv_set *s, const axes *a)
 {
     static const msi_pol negative[] = {MSI_POL_RR, MSI_POL_LL, MSI_POL_RL, MSI_POL_LR,
@@ -305,7 +305,7 @@ static int add_part(msi_uv_set *s, const msi_uv_part *p)
 
 /* ---- UVFITS ---- */
 
-/* The letter of TFORM for BITPIX; 0 for one that does not exist. */
+/* Return the TFORM letter for a BITPIX; 0 if there is none. */
 static char kind_of_bits(int bitpix)
 {
     return bitpix == 8     ? 'B'
@@ -317,7 +317,7 @@ static char kind_of_bits(int bitpix)
                            : 0;
 }
 
-/* Describe the parameters and the array of a group as columns. */
+/* Describe the parameters and the array of a group as columns of a table. */
 static int describe_groups(msi_uv_set *s, msi_uv_header *h, msi_uv_part *p)
 {
     const char *path = s->state->bytes.path, kind = kind_of_bits(h->bitpix);
@@ -345,7 +345,8 @@ static int describe_groups(msi_uv_set *s, msi_uv_header *h, msi_uv_part *p)
     return MSI_OK;
 }
 
-/* AIPS writes half the bits of a 32-bit float for the real part and half for the imaginary part. */
+/* Check the axis COMPLEX. It has 1 element for compressed data of AIPS: half of the bits of a float are the real part,
+ * half the imaginary part. */
 static int check_complex(const axes *a, const msi_uv_part *p, int least)
 {
     const int64_t n = axis_length(a, AXIS_COMPLEX);
@@ -375,7 +376,7 @@ static int describe_uvfits(msi_uv_set *s)
 
 /* ---- FITS-IDI ---- */
 
-/* Find how the column WEIGHT counts: a weight for each band and correlation, or for each channel too. */
+/* Find the strides of the column WEIGHT, which has a weight for each band and correlation, or also for each channel. */
 static int describe_weights(const msi_uv_set *s, const axes *a, msi_uv_part *p)
 {
     p->weight = msi_uv_header_column(p->h, "WEIGHT");
@@ -396,7 +397,8 @@ static int describe_weights(const msi_uv_set *s, const axes *a, msi_uv_part *p)
     return MSI_OK;
 }
 
-/* Warn about a file that contradicts itself; the axis describes the visibilities, and other programs read it. */
+/* Warn if a file contradicts itself. The axis STOKES is used, because it describes the visibilities and other programs
+ * read it. */
 static int check_first_stokes(msi_uv_set *s, const msi_uv_header *h, double first)
 {
     const double stated = msi_uv_header_number(h, "STK_1", 0);
@@ -438,7 +440,7 @@ static int describe_rows(msi_uv_set *s, const msi_uv_header *h)
     return add_part(s, &p);
 }
 
-/* VLBA correlators and DiFX deliver visibilities that are weighted unless WEIGHTYP says otherwise. Source: casacore,
+/* Visibilities of DiFX and VLBA correlators are weighted, unless WEIGHTYP has another value. Source: casacore,
  * FitsIDItoMS.cc. */
 static void read_normalisation(msi_uv_set *s, const msi_uv_header *h)
 {
@@ -468,7 +470,7 @@ static int describe_idi(msi_uv_set *s)
 
 /* ---- The whole file ---- */
 
-/* AIPS marks files whose visibilities are in a table by a length that none has. */
+/* Return 1 if AIPS has written visibilities as a table, which it marks by NAXIS1 = 777777701 and NAXIS2 = 0. */
 static int is_aips_table(const msi_uv_header *h)
 {
     enum { SIGNATURE = 777777701 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Read a UVFITS or FITS-IDI file as a set of rows. A group of UVFITS, or a row of a table UV_DATA, has one row here for
+ * Reading of a UVFITS or FITS-IDI file as a set of rows. A group of UVFITS, or a row of a table UV_DATA, is one row for
  * each window (axis IF or BAND): row = group * n_if + window. Every offset is checked against the size of the file.
  *
  * Sources: E. W. Greisen, "AIPS FITS File Format", AIPS Memo 117, NRAO 2009 and later; E. W. Greisen, "The FITS
@@ -15,9 +15,9 @@
 
 typedef enum msi_uv_format { MSI_UV_UVFITS, MSI_UV_FITSIDI } msi_uv_format;
 
-/* A row of ANTENNA. Numbers between those of antennas have a row without a name. */
+/* A row of ANTENNA. If a number has no antenna, its row has no name. */
 typedef struct msi_uv_antenna {
-    char name[72], station[72]; /* name: the station, or a number if stations do not have different names */
+    char name[72], station[72]; /* name is the station, or a number if several stations have the same name */
     double itrf_m[3];
     double offset_m, diameter_m; /* 0: unknown */
     const char *mount;
@@ -32,20 +32,20 @@ typedef struct msi_uv_source {
     char name[64], code[16], frame[8]; /* frame: J2000, B1950 or ICRS */
     double ra_rad, dec_rad;
     int n_line;
-    double line_hz[MSI_UV_MOST_LINES]; /* [n_line] different rest frequencies of its windows */
+    double line_hz[MSI_UV_MOST_LINES]; /* [n_line] distinct rest frequencies of its windows */
 } msi_uv_source;
 
 typedef struct msi_uv_window {
     double *freq_hz, *width_hz; /* [n_chan] as stored; width is positive */
 } msi_uv_window;
 
-/* Properties that all groups, or rows of tables UV_DATA, share. */
+/* The properties of a file that all its groups, or rows of tables UV_DATA, share. */
 typedef struct msi_uv_set {
     msi_uv_format format;
     int64_t n_group, n_row;
     int32_t n_if, n_chan, n_corr;
     msi_pol corr[MSI_MAX_CORR];            /* [n_corr] in the order of casacore: RR RL LR LL, XX XY YX YY, I Q U V */
-    int has_channel_weights;               /* weights may differ between the channels of a row */
+    int has_channel_weights;               /* 1: weights may differ between channels of a row */
     int64_t n_antenna, n_source, n_window; /* n_window: a multiple of n_if */
     msi_uv_antenna *antenna;
     msi_uv_source *source;
@@ -54,25 +54,25 @@ typedef struct msi_uv_set {
     const char *time_scale; /* UTC or TAI */
     char freq_frame[16];    /* TOPO, LSRK .., as casacore names them */
     double start_mjd_s, end_mjd_s;
-    char notes[4096]; /* lines about what is assumed, ignored or corrected; each ends with a newline */
+    char notes[4096]; /* lines about what was assumed, ignored or corrected, each with a newline */
     struct msi_uv_state *state;
 } msi_uv_set;
 
-/* msi_uv_set_is_file - return 1 if a path is a file that begins like a FITS file, or like one packed by gzip. */
+/* msi_uv_set_is_file - return 1 if a path is a file that begins like a FITS file, or like a file compressed by gzip. */
 int msi_uv_set_is_file(const char *path);
 
 /*
- * msi_uv_set_open - read the headers and tables of a file, and look at the parameters of every group.
+ * msi_uv_set_open - read the headers and tables of a file, and check the parameters of every group.
  * Given:    path  borrowed until the set is freed
- *           interrupt  called now and then; a status other than 0 ends the reading. NULL: none
+ *           interrupt  called from time to time; if it returns a status other than 0, reading stops. May be NULL
  * Returned: *out  owned, msi_uv_set_free; NULL on failure
- * Returns:  0, MSI_EINPUT (neither UVFITS nor FITS-IDI; truncated; a group names what no table has; values that a
- *           Measurement Set does not have), MSI_ENOMEM, or the status of interrupt
+ * Returns:  0, MSI_EINPUT (neither UVFITS nor FITS-IDI; truncated; a group refers to a missing row of a table; values
+ *           that a Measurement Set cannot have), MSI_ENOMEM, or the status of interrupt
  */
 int msi_uv_set_open(msi_uv_set **out, const char *path, int (*interrupt)(void));
 
-/* msi_uv_set_times - the time of each group, [n_group] MJD seconds. msi_uv_set_sources - its source, index.
- * msi_uv_set_settings - its first window. Borrowed. */
+/* msi_uv_set_times - return the time of each group, [n_group] MJD seconds. msi_uv_set_sources - return the index of its
+ * source. msi_uv_set_settings - return the index of its first window. Borrowed. */
 const double *msi_uv_set_times(const msi_uv_set *s);
 const int32_t *msi_uv_set_sources(const msi_uv_set *s);
 const int32_t *msi_uv_set_settings(const msi_uv_set *s);
@@ -81,13 +81,13 @@ const int32_t *msi_uv_set_settings(const msi_uv_set *s);
 typedef struct msi_uv_row {
     double uvw_m[3], time_s, interval_s;
     int32_t antenna1, antenna2, subarray, source, window; /* indices */
-    int32_t scan;                                         /* from 1: grows where the source or the setting changes */
+    int32_t scan;                                         /* from 1; it grows when the source or the setting changes */
 } msi_uv_row;
 
 /* msi_uv_set_row - read the parameters of a row. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
 int msi_uv_set_row(msi_uv_set *s, int64_t row, msi_uv_row *out);
 
-/* The samples of a row to read. */
+/* The samples of a row that are read. */
 typedef struct msi_uv_samples {
     int32_t n_chan;
     const int32_t *chan; /* [n_chan] indices of stored channels */

@@ -22,7 +22,7 @@ void msi_uv_note(msi_uv_set *s, const char *format, ...)
 
 enum { XYZ = 3 };
 
-/* Antennas of one name lie in one place where their coordinates differ by less. */
+/* Antennas with one name are the same if their coordinates differ by less than this. */
 static const double SAME_PLACE_M = 1e-3;
 
 static const double DEGREE = MSI_PI / 180;
@@ -44,7 +44,7 @@ static int64_t count_rows(const msi_uv_header *h)
     return h->n_axis == 2 ? h->length[1] : 0;
 }
 
-/* Read the number of a row; -1 if it is not a whole number from 0 to `most`. */
+/* Read the number in a row; -1 if it is not an integer from 0 to `most`. */
 static int read_number(msi_uv_set *s, const msi_uv_header *h, int column, int64_t row, int64_t most, int64_t *number)
 {
     double value;
@@ -98,7 +98,7 @@ static int read_feed(msi_uv_set *s, const msi_uv_header *h, int64_t row, msi_uv_
     return MSI_OK;
 }
 
-/* Read a row of a table of antennas. Positions stay relative to the centre of their array. */
+/* Read a row of a table of antennas. The position stays relative to the centre of the array. */
 static int read_station(msi_uv_set *s, const msi_uv_header *h, int64_t row, station *to)
 {
     msi_uv_bytes *b = &s->state->bytes;
@@ -167,7 +167,8 @@ static int is_same(const msi_uv_antenna *a, const msi_uv_antenna *b)
     return strcmp(a->station, b->station) == 0;
 }
 
-/* Find the antenna of another subarray that is the same: by the same number first. Returns -1 if there is none. */
+/* Find the same antenna in another subarray, first by its number, then by name and position. Returns -1 if there is
+ * none. */
 static int64_t find_same(const msi_uv_set *s, const station *a, int64_t first, int64_t n)
 {
     const int64_t alike = a->number - first;
@@ -177,7 +178,7 @@ static int64_t find_same(const msi_uv_set *s, const station *a, int64_t first, i
     return -1;
 }
 
-/* Let a table's number refer to an antenna. The first of several rows of one number counts. */
+/* Let a number of a table refer to an antenna. If several rows have a number, the first one is used. */
 static int refer(msi_uv_station_table *t, int64_t number, int64_t antenna)
 {
     if (number >= t->n_number) {
@@ -190,8 +191,8 @@ static int refer(msi_uv_station_table *t, int64_t number, int64_t antenna)
     return MSI_OK;
 }
 
-/* Make one list of antennas. Those of the first table of UVFITS have the place of their number, as CASA counts them;
- * those of FITS-IDI have the place of their row. */
+/* Make one list of all antennas. An antenna of the first table of UVFITS has the index of its number, as CASA counts
+ * antennas; an antenna of FITS-IDI has the index of its row. */
 static int join_stations(msi_uv_set *s, const stations *all)
 {
     int64_t first = 1, last = 0, n_first = 0, n_most;
@@ -220,7 +221,7 @@ static int compare_stations(const void *a, const void *b)
     return strcmp((*(const msi_uv_antenna *const *)a)->station, (*(const msi_uv_antenna *const *)b)->station);
 }
 
-/* Name antennas by their stations, or by numbers unless all stations have different names. */
+/* Name antennas by their stations; by numbers if several stations have the same name. */
 static int name_antennas(msi_uv_set *s)
 {
     msi_uv_antenna **sorted;
@@ -241,7 +242,7 @@ static int name_antennas(msi_uv_set *s)
     return MSI_OK;
 }
 
-/* Give antennas without a diameter that of their telescope. Source: casacore, MSFitsInput.cc. */
+/* Set unknown diameters of antennas to that of the telescope's dishes. Source: casacore, MSFitsInput.cc. */
 static void set_diameters(msi_uv_set *s)
 {
     static const struct {
@@ -258,7 +259,7 @@ static void set_diameters(msi_uv_set *s)
     for (int64_t i = 0; i < s->n_antenna; i++) s->antenna[i].diameter_m = diameter_m;
 }
 
-/* Read the digital levels of antennas of FITS-IDI, for the corrections that DiFX and VLBA correlators leave open. */
+/* Read the digital levels of the antennas of FITS-IDI, for the corrections of DiFX and VLBA correlators. */
 static int read_levels(msi_uv_set *s)
 {
     struct msi_uv_state *t = s->state;
@@ -276,7 +277,7 @@ static int read_levels(msi_uv_set *s)
     return MSI_OK;
 }
 
-/* The time scale of the first table of antennas. */
+/* Read the time scale of the first table of antennas. */
 static int read_time_scale(msi_uv_set *s)
 {
     static const char *const of_utc[] = {"UTC", "UT"}, *const of_tai[] = {"IAT", "TAI"};
@@ -385,13 +386,13 @@ static int read_source_table(msi_uv_set *s, const msi_uv_header *h)
         MSI_TRY(read_number(s, h, column, i, MSI_UV_MOST_NUMBERS - 1, &number));
         if (number >= 0 && t->source_of[number] < 0) t->source_of[number] = (int32_t)i;
     }
-    /* Some write 0 where there is one source alone. */
+    /* Some programs write 0 if there is only one source. */
     if (n == 1 && t->source_of[0] < 0) t->source_of[0] = 0;
     return MSI_OK;
 }
 
-/* Find the frame of a position in the primary header. EPOCH is read before EQUINOX; a set has the equinoxes of 1950 and
- * 2000. */
+/* Find the frame of the position in the primary header. EPOCH has precedence over EQUINOX. Only the equinoxes 1950 and
+ * 2000 exist in sets. */
 static int read_header_frame(msi_uv_set *s, const msi_uv_header *h, char *frame)
 {
     const int has_epoch = msi_uv_header_has(h, "EPOCH"), has_equinox = msi_uv_header_has(h, "EQUINOX");
@@ -416,7 +417,7 @@ static int read_header_frame(msi_uv_set *s, const msi_uv_header *h, char *frame)
     return MSI_OK;
 }
 
-/* Take the position of a file with one source from its header. */
+/* Read the position of the only source from the primary header. */
 static int read_header_source(msi_uv_set *s)
 {
     const msi_uv_header *h = &s->state->header[0];
@@ -443,7 +444,7 @@ static int read_sources(msi_uv_set *s)
     if (!h && msi_uv_is_idi(s))
         return msi_error_set(MSI_EINPUT, "%s: FITS-IDI without a table SOURCE", s->state->bytes.path);
     if (!h) return read_header_source(s);
-    /* A set has the line of the header if the table has none. */
+    /* If the table has no line frequencies, use that of the primary header. */
     for (int64_t i = 0; !msi_uv_is_idi(s) && i < s->n_source; i++)
         if (!s->source[i].n_line) add_line(&s->source[i], msi_uv_header_number(&s->state->header[0], "RESTFREQ", 0));
     return MSI_OK;
@@ -455,7 +456,7 @@ int32_t msi_uv_tables_source(const msi_uv_set *s, int64_t number)
     return number >= 0 && number < s->state->n_source_number ? s->state->source_of[number] : -1;
 }
 
-/* The equinox of FITS-IDI is a text such as J2000, 2000.0 or 1950.0B. */
+/* Check EQUINOX of FITS-IDI, which is a text such as J2000, 2000.0 or 1950.0B. */
 static int check_text_equinox(msi_uv_set *s, const msi_uv_header *h, int column, int32_t source)
 {
     char text[32], *end;
@@ -472,7 +473,7 @@ static int check_text_equinox(msi_uv_set *s, const msi_uv_header *h, int column,
     return MSI_OK;
 }
 
-/* A year of -1 stands for a body of the solar system. */
+/* Check the equinox of a source. The year -1 stands for a body of the solar system. */
 static int check_equinox(msi_uv_set *s, const msi_uv_header *h, int32_t source)
 {
     const int text = msi_uv_header_column(h, "EQUINOX"), number = msi_uv_header_column(h, "EPOCH");
@@ -528,12 +529,12 @@ static int index_settings(msi_uv_set *s)
         MSI_TRY(read_number(s, h, column, i, MSI_UV_MOST_NUMBERS - 1, &number));
         if (number >= 0 && t->setting_row[number] < 0) t->setting_row[number] = i;
     }
-    /* A number of no meaning, where there is one row alone. */
+    /* If there is one row, its number has no meaning. */
     if (n == 1 && t->setting_row[0] < 0) t->setting_row[0] = 0;
     return MSI_OK;
 }
 
-/* The axis FREQ, or what the table of frequencies of FITS-IDI has instead of it. */
+/* The axis FREQ of UVFITS, or the keywords of the table FREQUENCY of FITS-IDI. */
 typedef struct frequency_axis {
     double value_hz, step_hz, pixel;
 } frequency_axis;
@@ -552,7 +553,7 @@ static frequency_axis read_axis(const msi_uv_set *s)
     return f;
 }
 
-/* A table has widths of single precision: where they are the step of the axis, that has more digits. */
+/* Return the step of the axis if it agrees with a width of the table: the axis has more digits. */
 static double refine_step(double width_hz, double step_hz)
 {
     return (float)fabs(step_hz) == (float)fabs(width_hz) ? copysign(step_hz, width_hz) : width_hz;
@@ -564,7 +565,7 @@ enum { OFFSET, WIDTH, SIDE, N_VALUE };
 static const char *const value_names[2][N_VALUE] = {{"IF FREQ", "CH WIDTH", "SIDEBAND"},
                                                     {"BANDFREQ", "CH_WIDTH", "SIDEBAND"}};
 
-/* Read a row of the table for all windows; row -1: the axis alone. Returned: *values [N_VALUE][n_if] */
+/* Read a row of the table for all windows; row -1: use only the axis. Returned: *values [N_VALUE][n_if] */
 static int read_setting(msi_uv_set *s, const frequency_axis *axis, int64_t row, double **values)
 {
     const msi_uv_header *h = s->state->settings;
@@ -605,7 +606,7 @@ static int make_windows(msi_uv_set *s, const frequency_axis *axis, int64_t row)
     return status;
 }
 
-/* The frame of the frequencies: SPECSYS, in the names of casacore. */
+/* Read the frame of the frequencies from SPECSYS, and name it as casacore does. */
 static void read_frame(msi_uv_set *s)
 {
     static const char *const names[][2] = {{"TOPOCENT", "TOPO"}, {"LSRK", "LSRK"},        {"LSRD", "LSRD"},
