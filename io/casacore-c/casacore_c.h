@@ -48,14 +48,14 @@ enum ccc_status {
 /* ccc_error - return the message of this thread's last failure; "" if none. Borrowed, valid until the next failure. */
 const char *ccc_error(void);
 
-/* ccc_error_number - return the errno of this thread's last failure, as far as casacore names it; -1: a write failed for
- * an unknown reason; else 0. */
+/* ccc_error_number - return the errno of this thread's last failure, if casacore's message has it; -1: a write failed
+ * for an unknown reason; else 0. */
 int ccc_error_number(void);
 
 /*
- * ccc_on_terminate - set a function that is called when the process ends by an exception that nothing catches, such as
- * one of a destructor or a thread of casacore. ccc_error has its message.
- * Given: leave  is to end the process; code: as that of any function. If it returns, the process aborts
+ * ccc_on_terminate - set a function that is called when an exception that is not caught ends the process, such as one
+ * of a destructor or of a thread of casacore. ccc_error then returns its message.
+ * Given: leave  must end the process; its argument is a code as functions return it. If it returns, the process aborts
  */
 void ccc_on_terminate(void (*leave)(int code));
 
@@ -163,8 +163,8 @@ int ccc_table_forget_changes(ccc_table *t);
  * CCC_EFAILED. */
 int ccc_table_resync(ccc_table *t);
 
-/* ccc_table_is_root - return 1 for a table with its own rows and columns; 0 for one that refers to those of others,
- * and for NULL. */
+/* ccc_table_is_root - return 1 for a table with its own rows and columns; 0 for NULL, and for a table that refers to
+ * the rows and columns of others. */
 int ccc_table_is_root(const ccc_table *t);
 
 /*
@@ -226,15 +226,15 @@ int ccc_table_managers(ccc_table *t, int32_t **numbers, int64_t *n);
 int ccc_column_comment(ccc_table *t, const char *column, char **out);
 
 /*
- * ccc_cell_shape - shape of one cell.
+ * ccc_cell_shape - return the shape of one cell.
  * Returned: *ndim 0 for a scalar, -1 if the cell has no value; shape[*ndim]
  * Returns:  0, CCC_ENOTFOUND, CCC_EARGUMENT (no such row), CCC_EFAILED
  */
 int ccc_cell_shape(ccc_table *t, const char *column, int64_t row, int *ndim, int64_t shape[CCC_MAX_DIM]);
 
 /*
- * ccc_rows_alike - count how many rows from `row` on, of at most n_row, have cells of the same shape as `row` (or, like
- * it, cells without a value).
+ * ccc_rows_alike - count the rows from `row` on, at most n_row, whose cells have the same shape as that of `row`, or
+ * like it have no value.
  * Returned: *n_alike at least 1; *ndim, shape[] as returned by ccc_cell_shape for `row`
  * Returns:  as ccc_cell_shape; CCC_EARGUMENT also if n_row < 1
  */
@@ -282,8 +282,8 @@ int ccc_get_strings(ccc_table *t, const char *column, int64_t row, char ***out, 
 /*
  * ccc_put_range - write rows [row, row + n_row) of a scalar or array column.
  *
- * Given:    ndim, shape  of the values of one row: of the whole cell (which gets that shape if the column's shape is
- *                        not fixed) or, with slice, its counts. 0, NULL for scalar columns
+ * Given:    ndim, shape  shape of the values of one row: of the whole cell (which gets this shape if the column's shape
+ *                        is not fixed) or, with slice, its counts. 0, NULL for scalar columns
  *           slice        part of each cell; NULL for whole cells
  *           type         of the values in `in`; must be the column's type
  *           in           [n_row][.. slowest .. fastest axis]
@@ -298,8 +298,8 @@ int ccc_put_rows(ccc_table *t, const char *column, const int64_t *rows, int64_t 
 
 /*
  * ccc_put_shapes - set the shape of the cells of rows [row, row + n_row) of a column without a fixed shape, which
- * allocates them. In a tiled column they are zero until they are put. Rows are stored in ascending order if the calls
- * are.
+ * allocates the cells. In a tiled column they are zero until they are written. Rows are stored in ascending order if
+ * the calls are made in this order.
  * Returns: 0, CCC_ENOTFOUND, CCC_ETYPE (not numbers), CCC_ESHAPE (a scalar column), CCC_EARGUMENT, CCC_EREADONLY,
  *          CCC_EFAILED
  */
@@ -349,7 +349,7 @@ int ccc_keyword_names(ccc_table *t, const char *column, char ***names, int64_t *
 int ccc_keyword_type(ccc_table *t, const char *column, const char *name, ccc_type *type, int64_t *n);
 
 /*
- * ccc_keyword_get_string, _strings, _double, _int, _ints - get the value of a keyword. _double takes any real number,
+ * ccc_keyword_get_string, _strings, _double, _int, _ints - get the value of a keyword. _double accepts any real number,
  * _int any integer and booleans.
  * Returned: *out  of strings and lists one block of memory, freed by one ccc_free, and NULL on failure; [*n] of lists
  * Returns:  0, CCC_ENOTFOUND, CCC_ETYPE
@@ -377,7 +377,8 @@ int ccc_keyword_put_int(ccc_table *t, const char *column, const char *name, int3
 int ccc_keyword_put_bool(ccc_table *t, const char *column, const char *name, int value);
 
 /*
- * ccc_keyword_copy - copy all keywords of a column to another one of the same table, replacing those of the same names.
+ * ccc_keyword_copy - copy all keywords of a column to another one of the same table, replacing keywords of the
+ * same names.
  * Returns: 0, CCC_ENOTFOUND (no such column), CCC_EREADONLY
  */
 int ccc_keyword_copy(ccc_table *t, const char *from_column, const char *to_column);
@@ -387,12 +388,12 @@ int ccc_keyword_remove(ccc_table *t, const char *column, const char *name);
 
 /* ---- New tables and columns ------------------------------------------------------------------------------------ */
 
-/* A column to make. In ccc_ms_create a standard column needs only its name, and a shape if its shape is fixed. */
+/* A column to create. In ccc_ms_create a standard column needs only its name, and its shape if that is fixed. */
 typedef struct ccc_column_spec {
     const char *name;
     ccc_type type;
     int ndim;           /* number of dimensions of a cell: 0 scalar, -1 any */
-    int is_fixed_shape; /* shape[] is every cell's; TiledColumnStMan needs it */
+    int is_fixed_shape; /* every cell has shape[]; TiledColumnStMan needs this */
     int64_t shape[CCC_MAX_DIM];
     const char *comment; /* or NULL */
 } ccc_column_spec;
@@ -403,7 +404,7 @@ typedef struct ccc_storage {
     const char *name; /* unique in the table; NULL: "Tiled", "Std" or "Inc" and the first column's name, and
                                  * in ccc_column_add a number if there is such a manager already */
     int n_column;
-    const char *const *columns; /* unused by ccc_column_add */
+    const char *const *columns; /* not used by ccc_column_add */
     int bucket_bytes;           /* StandardStMan: bytes read and written together; 0: 32 rows of its columns */
     int tile_ndim;              /* tiled types: the cell's dimensions and, last, the row */
     int64_t tile_shape[CCC_MAX_DIM];
@@ -468,8 +469,8 @@ int ccc_subtable_names(ccc_table *t, char ***names, int64_t *n);
 
 /*
  * ccc_subtable_append - append rows of a table to subtable `name` of a Measurement Set. If the subtable does not exist
- * or has no rows, it is made with the columns, keywords and storage of `from`; a shape that only `from` fixes is not
- * fixed in it. Otherwise the columns that both have are copied.
+ * or has no rows, it is made with the columns, keywords and storage of `from`; shapes that are fixed in `from`, but not
+ * by the Measurement Set definition, become variable. Otherwise the columns that exist in both are copied.
  *
  * Given:   to_ms  open for update; rows [n_row]  of `from`, ascending; n_row may be 0
  * Returns: 0, CCC_EARGUMENT (no such row), CCC_EREADONLY, CCC_EREFUSED (of `from` or a table that its keywords name),
@@ -523,7 +524,8 @@ int ccc_table_query(ccc_table *t, const char *condition, int64_t **rows, int64_t
 
 enum { CCC_IMAGE_PARAMETERS = 20 };
 
-/* Sky coordinates of the first two axes of a CASA image: terms of FITS, but pixels count from 0. */
+/* Sky coordinates of the first two axes of a CASA image, in the terms of FITS, except that pixels are counted from 0.
+ * */
 typedef struct ccc_image_axes {
     char system[32];     /* J2000, ICRS, B1950, GALACTIC .. */
     char projection[16]; /* SIN, TAN .. */
@@ -544,7 +546,7 @@ int ccc_image_direction(ccc_table *t, ccc_image_axes *out);
 
 /* ---- Measures -------------------------------------------------------------------------------------------------- */
 
-/* The place, time and direction of a frequency conversion. */
+/* The position, time scale and direction for a conversion of frequencies. */
 typedef struct ccc_observer {
     const char *time_scale;      /* time scale of the times: "UTC", "TAI" .. */
     double itrf_m[3];            /* position, ITRF metres */
@@ -553,7 +555,7 @@ typedef struct ccc_observer {
 } ccc_observer;
 
 /*
- * ccc_frequency_ratios - return by how much frequencies are higher in one reference frame than in another.
+ * ccc_frequency_ratios - return the ratios of frequencies in one reference frame to those in another.
  *
  * Given:    from, to  "TOPO", "GEO", "BARY", "LSRK", "LSRD", "GALACTO", "LGROUP", "CMB"
  *           n, mjd_s  times [n], MJD seconds

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Cells: read directly into the buffer of the caller, and written directly from it, if it has the type of the column. */
+/* Reading and writing of cells: directly into and from the caller's buffer, if it has the type of the column. */
 #include "casacore_internal.hpp"
 
 #include <casacore/casa/OS/Conversion.h>
@@ -18,15 +18,15 @@ using namespace ccc;
 namespace {
 
 /*
- * After reading the value of a row, casacore keeps the values of many rows of a scalar column: those of its bucket, or
- * all up to the next change. casacore's own check for each row takes some 20 instructions per value, so the cache is
- * read directly.
+ * When casacore has read the value of a row of a scalar column, it caches the values of many rows: those of the bucket,
+ * or all rows up to the next change. casacore's own check of this cache takes some 20 instructions for each value, so
+ * the cache is read directly.
  */
 class KeptColumn : private cc::TableColumn {
   public:
     KeptColumn(const ccc_table *t, const char *name) : cc::TableColumn(t->table, name) {}
 
-    /* Copy the values of rows of a column of type T; return false if casacore does not keep them. */
+    /* Copy the values of rows of a column of type T; return false if casacore has not cached them. */
     template <class T> bool get(const Rows &rows, T *out)
     {
         if (rows.list) return false;
@@ -190,7 +190,7 @@ namespace {
  */
 class BucketColumn : private cc::TableColumn {
   public:
-    /* Find the buckets of a column; there are none if it is stored in another way or in another byte order. */
+    /* Find the buckets of a column. It has none if it is stored in another way, or in another byte order. */
     BucketColumn(const ccc_table *t, const char *name) : cc::TableColumn(t->table, name)
     {
         auto *plain = dynamic_cast<cc::PlainColumn *>(baseColPtr());

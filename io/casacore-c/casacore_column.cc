@@ -8,7 +8,7 @@ using namespace ccc;
 
 namespace {
 
-/* Find the range of rows from `row` on whose cells have the same shape, and keep it for the next read. */
+/* Find the range of rows from `row` on whose cells have the same shape, and store it for the next read. */
 const Alike &alike_from(ccc_table *t, const char *column, const cc::TableColumn &c, int64_t row, int64_t n_row)
 {
     Alike &a = t->alike[column];
@@ -139,7 +139,7 @@ void Cube::section(const Rows &rows, void *buffer, size_t bytes, size_t stored_b
     cc::IPosition start(shape.size(), 0), end(shape - 1);
     start.last() = rows.first;
     end.last() = rows.first + rows.n - 1;
-    /* casacore chooses its cache for columns in this way. */
+    /* Choose the cache for access by columns, as casacore does. */
     if (!manager->userSetCache(0) && cube->getLastColAccess() != cc::TSMCube::ColumnAccess) {
         cube->setCacheSize(shape, cc::IPosition(), cc::IPosition(), cc::IPosition(), true, false);
         cube->setLastColAccess(cc::TSMCube::ColumnAccess);

@@ -261,7 +261,7 @@ int ccc_column_remove(ccc_table *t, const char *column)
 
 namespace {
 
-/* Open a subtable; false if it does not exist or has no rows, so that another may replace it. */
+/* Open a subtable; return false if it does not exist or has no rows, so that it may be replaced. */
 bool open_filled(ccc_table *ms, const char *name, cc::Table &out)
 {
     cc::TableRecord &keys = ms->table.rwKeywordSet();
@@ -279,8 +279,9 @@ bool open_filled(ccc_table *ms, const char *name, cc::Table &out)
 }
 
 /*
- * Make fixed shapes variable, except those that the Measurement Set definition prescribes. Some writers fix the shape
- * of columns with a value for each channel, which rows of other windows do not fit. Return whether there were any.
+ * Make fixed shapes variable, except those that the Measurement Set definition prescribes. Some programs fix the shape
+ * of columns with a value for each channel, into which rows of other windows do not fit. Return whether a shape was
+ * changed.
  */
 bool lift_shapes(cc::TableDesc &desc)
 {
@@ -300,7 +301,7 @@ bool lift_shapes(cc::TableDesc &desc)
     return lifted;
 }
 
-/* Make an empty table with the columns of another one, except for fixed shapes. */
+/* Make an empty table with the columns of another one, with variable shapes. */
 void make_like(const cc::Table &from, const cc::String &path)
 {
     cc::TableDesc desc(from.actualTableDesc());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Conversion of exceptions to a code and a message; the lock of the process; silencing of casacore's log. */
+/* Conversion of exceptions to a code and a message; the lock of the process; suppression of casacore's log. */
 #include "casacore_internal.hpp"
 
 #include <cerrno>
@@ -29,8 +29,8 @@ void (*leave_process)(int code);
 
 } // namespace
 
-/* Find the errno in a message of casacore, whose exceptions have no codes. Returns: the errno; -1: a write failed with
- * EIO, which reads also give, or without a reason, as for lock files; 0: the message names no errno */
+/* Find the errno in a message of casacore, whose exceptions have no codes. Returns: the errno; -1: a write failed,
+ * without a reason as for lock files, or with EIO, which reads also give; 0: the message has no errno */
 static int number_of(const char *text) noexcept
 {
     const bool writes =
@@ -78,7 +78,7 @@ bool ccc::indicates_damage(const char *what) noexcept
 
 namespace {
 
-/* Read a file, at most its first 64 MB; return a message if that fails, else "". */
+/* Read the first 64 MB of a file; return a message if that fails, else "". */
 std::string why_unreadable(const std::string &path)
 {
     const ccc::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -99,7 +99,7 @@ std::string ccc::unreadable_file(const char *what, const std::string &context)
     path.erase(path.find_last_not_of(" \n") + 1);
     const std::string table = context.substr(0, context.find(": column "));
     if (!path.empty()) return why_unreadable(path);
-    std::error_code error; /* casacore does not keep the name */
+    std::error_code error; /* it is not used: casacore does not keep the name */
     for (std::filesystem::recursive_directory_iterator i(table, error), end; !error && i != end; i.increment(error)) {
         const std::string why = i->is_regular_file(error) ? why_unreadable(i->path()) : "";
         if (!why.empty()) return why;
@@ -131,7 +131,7 @@ void ccc::set_up_casacore()
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-/* casacore leaks what its constructors and parsers hold when they throw. */
+/* casacore leaks memory of its constructors and parsers when they throw. */
 extern "C" const char *__lsan_default_suppressions(void);
 extern "C" const char *__lsan_default_suppressions(void)
 {
@@ -149,7 +149,7 @@ int ccc_error_number(void)
     return message_number;
 }
 
-/* Describe the exception that ends the process. */
+/* Store the message of the exception that ends the process. */
 static int describe_end() noexcept
 {
     const std::exception_ptr e = std::current_exception();

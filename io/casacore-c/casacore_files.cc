@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Check the sizes of a table's files, because casacore can crash on truncated files. */
+/* Checks of the sizes of a table's files, because casacore can crash on truncated files. */
 #include "casacore_internal.hpp"
 
 #include <cctype>
@@ -83,10 +83,10 @@ int64_t size_by_array_header(const std::string &path, const std::string &shown)
     return static_cast<int64_t>(std::min({little, big, old_big ? old_big : UINT64_MAX}));
 }
 
-/* table.dat lists the storage managers of its table. */
+/* The list of the table's storage managers in table.dat. */
 struct ManagerList {
-    int64_t next = INT64_MAX;                    /* the number of the next one; INT64_MAX if the list is not found */
-    std::map<int64_t, std::string> from_outside; /* types of managers by number, if not casacore's own */
+    int64_t next = INT64_MAX;                    /* number of the next manager; INT64_MAX if the list is not found */
+    std::map<int64_t, std::string> from_outside; /* types, by number, of managers that are not part of casacore */
 };
 
 bool is_from_outside(const std::string &type)
@@ -96,7 +96,7 @@ bool is_from_outside(const std::string &type)
     return own.count(type) == 0;
 }
 
-/* Read a list of n managers, each a name and a number, at p; false if there is none. */
+/* Read a list of n managers, each with a name and a number, from p; return false if there is no such list. */
 bool read_managers(const unsigned char *p, const unsigned char *end, uint64_t n, ManagerList &list)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -115,8 +115,8 @@ bool read_managers(const unsigned char *p, const unsigned char *end, uint64_t n,
 
 /*
  * Find the list of managers in table.dat. It follows a version (-2, -3), the number of rows, the number of the next
- * manager, and the count of managers. Files with that number or a higher one are from a process that was killed before
- * it had added their column.
+ * manager, and the count of managers. Files with the next number or a higher one come from a process that was killed
+ * before it had added their column.
  */
 ManagerList managers_of_file(const std::string &real)
 {
@@ -137,10 +137,10 @@ ManagerList managers_of_file(const std::string &real)
 }
 
 /*
- * A file of DyscoStMan has a header (its length, where the headers of the columns begin, their number, the manager's
- * name, rows and bytes of a block) and blocks. A block holds its columns one after another. The last block may end
- * after any column, if later columns were not written yet; before the first write there is no block. Numbers are
- * little-endian.
+ * Compute the smallest size of a DyscoStMan file. It has a header (its length, the offset and number of the column
+ * headers, the manager's name, rows and bytes of a block) and blocks. A block has its columns one after another. The
+ * last block may end after any column, if later columns were not written yet; before the first write there is no block.
+ * Numbers are little-endian.
  */
 int64_t size_by_dysco_header(const std::string &path, const std::string &shown, int64_t n_row)
 {
@@ -165,7 +165,7 @@ int64_t size_by_dysco_header(const std::string &path, const std::string &shown, 
     return end;
 }
 
-/* Return whether a link leads to a file in the directory of a table, with the name of a table's file. */
+/* Return whether a link leads to a file in a table's directory that has the name of a table's file. */
 bool leads_to_a_table(const std::string &link)
 {
     std::unique_ptr<char, decltype(&std::free)> target(::realpath(link.c_str(), nullptr), std::free);
@@ -239,7 +239,7 @@ int ccc_table_check(const char *path)
     });
 }
 
-/* Compare the bytes of the tiles of each hypercube with the sizes of their files. */
+/* Compare the sizes of the tiles of each hypercube with the sizes of their files. */
 void ccc::check_tiles(const cc::Record &managers, const std::string &real, const std::string &shown)
 {
     for (cc::uInt m = 0; m < managers.nfields(); m++) {
@@ -247,7 +247,7 @@ void ccc::check_tiles(const cc::Record &managers, const std::string &real, const
         const cc::Record *cubes = cubes_of(manager);
         if (!cubes) continue;
         const std::string file = "/table.f" + std::to_string(manager.asuInt("SEQNR"));
-        if (file_size(real + file) < 0) continue; /* all in one MultiFile */
+        if (file_size(real + file) < 0) continue; /* all files are in one MultiFile */
         int64_t needs = 0, has = 0;
         for (cc::uInt i = 0; i < cubes->nfields(); i++) {
             const cc::Record &cube = cubes->subRecord(i);

@@ -271,7 +271,7 @@ std::vector<double> doubles(const cc::TableRecord &r, const char *name, size_t n
     return values;
 }
 
-/* Coordinates are numbered; the pixel axes of coordinate N are pixelmapN. */
+/* Coordinates are numbered. The pixel axes of coordinate N are in pixelmapN. */
 const cc::TableRecord &direction_of(const ccc_table *t)
 {
     const cc::TableRecord &keywords = t->table.keywordSet();

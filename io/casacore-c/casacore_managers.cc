@@ -2,14 +2,14 @@
 /*
  * Checks the storage managers and engines of a table before casacore opens it.
  *
- * casacore loads an unknown storage manager or engine from the shared library of that name, and a name with a slash is
- * a path, so a table can bring its own library. VirtualTaQLColumn evaluates an expression of the table, and TaQL can
- * create and remove tables. The headers are therefore read here first, with casacore's own reader and in its order, up
- * to the names. Tables that casacore opens together with a table are checked in the same way.
+ * casacore loads an unknown storage manager or engine from the shared library of that name. A name with a slash is a
+ * path, so a table can bring its own library. VirtualTaQLColumn evaluates an expression of the table, and TaQL can
+ * create and remove tables. Therefore this code first reads the headers up to these names, with casacore's own reader
+ * and in its order. Tables that casacore opens together with a table are checked in the same way.
  *
- * Another process may exchange the table between this check and casacore's reading. Therefore, while casacore opens a
- * table, programs that are linked to this library load only the libraries of the known managers, and
- * VirtualTaQLColumn cannot be constructed.
+ * Another process may replace the table between this check and casacore's reading. Therefore, while casacore opens a
+ * table, programs that are linked to this library load only the libraries of the known managers, and VirtualTaQLColumn
+ * cannot be constructed.
  */
 #include "casacore_internal.hpp"
 
@@ -33,7 +33,7 @@ using namespace ccc;
 
 namespace {
 
-/* The longest chain of tables that refer to each other. casacore itself makes chains of two or three. */
+/* The longest accepted chain of tables that refer to each other. casacore itself makes chains of two or three. */
 constexpr size_t MOST_DEEP = 32;
 constexpr size_t SHOWN_TYPE = 80;
 
@@ -41,20 +41,22 @@ const char TAQL_ENGINE[] = "VirtualTaQLColumn";
 const char TAQL_REFUSED[] = "a column of VirtualTaQLColumn, which would evaluate any TaQL expression that the table "
                             "brings, and is not opened";
 
-/* Prefixes of the name of the engine, and of the column keyword that names the table with the data. */
+/* Prefix of the name of the engine, and suffix of the column keyword that names the table with the data. */
 const char FORWARDING[] = "ForwardColumn", FORWARDS_TO[] = "_ForwardColumn_TableName";
 
 /* The header of a table. */
 struct Header {
-    bool is_plain = false;           /* has its own columns */
-    std::vector<std::string> opened; /* tables that casacore opens with it: parent, members, where columns lie */
-    std::vector<std::string> joined; /* keywords of a concatenation's members whose tables it opens too */
-    std::map<std::string, std::string> subtables; /* by keyword, of the table or a column (then the name is longer) */
+    bool is_plain = false; /* has its own columns */
+    /* tables that casacore opens with it: its parent, its members, tables with its columns */
+    std::vector<std::string> opened;
+    std::vector<std::string> joined; /* for a concatenation: keywords of its members whose tables casacore opens too */
+    /* by keyword of the table, or of a column, whose name then comes first */
+    std::map<std::string, std::string> subtables;
 };
 
 /*
- * Return whether a manager may be used: those of casacore that only store and compute, and those of observatories,
- * which casacore loads from the directories of system libraries.
+ * The managers that may be used but are not part of casacore: those of observatories, which casacore loads from the
+ * directories of system libraries.
  */
 const std::set<std::string> &plug_ins()
 {
@@ -195,7 +197,7 @@ Header read_header(const std::string &real, const std::string &shown)
 /* Checks a table and the tables that casacore opens with it, each table once. */
 class Walk {
   public:
-    /* In messages `shown` replaces `real`, the beginning of the names of all tables below it. */
+    /* In messages, `shown` replaces `real`, with which the names of all tables below it begin. */
     Walk(std::string real, std::string shown) : real_(std::move(real)), shown_(std::move(shown)) {}
 
     /* Check a table and those that casacore opens with it. A missing table is reported by casacore. */
@@ -226,8 +228,8 @@ class Walk {
     }
 
     /*
-     * Check also all tables that keywords of these tables name, and so on. A header that cannot be read is not an
-     * error here: casacore opens only some of these tables, and cannot read that one either.
+     * Check also all tables that keywords of these tables name, and so on. A header that cannot be read is not an error
+     * here: casacore opens only some of these tables, and it cannot read that header either.
      */
     void visit_all(const std::string &name)
     {
@@ -263,11 +265,11 @@ class Walk {
     std::set<Place> above_;
 };
 
-/* Tables that this thread is opening. */
+/* Number of calls in which this thread is opening a table. */
 thread_local int n_opening = 0;
 
-/* Return whether a library is one that casacore loads for a known manager: "lib" or "libcasa_", its name in small
- * letters, and a suffix. */
+/* Return whether a library is one that casacore loads for a known manager: "lib" or "libcasa_", the manager's name in
+ * lower case, and a suffix. */
 bool is_of_plug_in(std::string file)
 {
     for (const char *prefix : {"libcasa_", "lib"})
@@ -290,7 +292,7 @@ cc::DataManager *refuse_taql(const cc::String &, const cc::Record &)
 
 } // namespace
 
-/* The dynamic linker gives this function to casacore in place of that of the C library. */
+/* The dynamic linker gives casacore this function instead of that of the C library. */
 extern "C" void *dlopen(const char *file, int mode) noexcept
 {
     using Open = void *(const char *, int);

@@ -18,7 +18,7 @@ using namespace ccc;
 
 namespace {
 
-/* Find the rows of a selection, as numbers of the table that it was made from. */
+/* Find the row numbers of a selection in the table from which it was made. */
 std::vector<int64_t> row_numbers(const cc::Table &base, const cc::TableExprNode &condition)
 {
     std::vector<int64_t> rows;

@@ -17,10 +17,10 @@ using namespace ccc;
 
 namespace {
 
-/* Limits of each manager; casacore searches all kept buckets. */
+/* Limits for each manager; casacore searches all cached buckets. */
 constexpr int64_t KEPT_BYTES = 8 << 20, KEPT_BUCKETS = 1024;
 
-/* casacore expands `$NAME` in a path, also after it has appended the names of files. */
+/* casacore expands `$NAME` in a path, even after it has appended the names of files. */
 bool is_awkward(const std::string &path)
 {
     return path.find('$') != std::string::npos || path.size() > 3072;
@@ -37,8 +37,8 @@ void require_table(const std::string &path)
         throw Failure(CCC_ENOTFOUND, path + ": not a table (it has no table.dat)");
 }
 
-/* Find the name for casacore. If casacore would misread the path, use the descriptor of the parent directory, which
- * stays open. */
+/* Find the name to give to casacore. If casacore would misread the path, use the descriptor of the parent directory,
+ * which stays open. */
 std::string real_name(const std::string &path, std::shared_ptr<Descriptor> &directory)
 {
     if (!is_awkward(path)) return path;
@@ -67,8 +67,8 @@ void take_lock(ccc_table *t)
 }
 
 /*
- * casacore throws from destructors when a file of headers cannot be written, which ends the process. So the space for
- * the headers is requested before, when a failure can still be reported.
+ * casacore throws from destructors when it cannot write a file of headers, which ends the process. So the space for the
+ * headers is requested first, when a failure can still be reported.
  */
 void require_space(const ccc_table *t)
 {
@@ -86,9 +86,9 @@ void require_space(const ccc_table *t)
 }
 
 /*
- * A StandardStMan interleaves its columns in buckets and by default keeps only two of them in memory, so that reading
- * several columns of a block of rows reads all their buckets again for each column. The number set here is enough for
- * nearly any block.
+ * A StandardStMan interleaves its columns in buckets, and by default caches only two of them. So when several columns
+ * of a block of rows are read, all buckets are read again for each column. The number set here is enough for nearly any
+ * block.
  */
 void keep_buckets(const cc::Table &table, const cc::Record &managers)
 {
@@ -120,7 +120,7 @@ std::string ccc::absolute(const std::string &path)
 void ccc::require_plain(const std::string &name, const std::string &path)
 {
     if (std::string(cc::Path(name).expandedName()) != name)
-        throw Failure(CCC_EARGUMENT, path + ": casacore takes a part of this name for a variable; rename it");
+        throw Failure(CCC_EARGUMENT, path + ": casacore would expand a variable in this name; rename it");
 }
 
 cc::TableLock ccc::lock_option(ccc_mode mode, ccc_lock lock)
@@ -131,10 +131,11 @@ cc::TableLock ccc::lock_option(ccc_mode mode, ccc_lock lock)
 }
 
 /*
- * Memory-mapped access would turn a failed read into SIGBUS. casacore's own cache may grow to the whole column when
- * parts of cells are read, and is four times slower. A table opened for writing gets a buffer of one byte, in effect
- * no buffer: values reach the kernel without a flush, which would also rewrite the manager's header in place; neighbouring
- * bytes are not read and written back; and casacore does not fill a buffer to lengthen a file by one byte.
+ * Do not use memory-mapped access, which would turn a failed read into SIGBUS. casacore's own cache may grow to the
+ * whole column when parts of cells are read, and is four times slower. A table opened for writing gets a buffer of one
+ * byte, which means no buffer. Then values reach the kernel without a flush, which would also rewrite the manager's
+ * header in place; neighbouring bytes are not read and written back; and casacore does not fill a buffer to lengthen a
+ * file by one byte.
  */
 cc::TSMOption ccc::tile_option(ccc_mode mode)
 {
@@ -148,7 +149,8 @@ void ccc::open_table(ccc_table **out, const std::string &path, const std::string
     require_table(real);
     check_files(real, path);
     check_managers(real, path);
-    /* casacore also reports a table with an unreadable header as not writable. Opening it gives a better message. */
+    /* casacore also reports a table as not writable if its header is unreadable. Then opening it gives a better
+     * message. */
     if (mode == CCC_UPDATE && !cc::Table::isWritable(real) && ::access((real + "/table.dat").c_str(), W_OK) != 0)
         throw Failure(CCC_EREADONLY, path + ": cannot be written");
     auto t = std::make_unique<ccc_table>();
@@ -159,7 +161,7 @@ void ccc::open_table(ccc_table **out, const std::string &path, const std::string
     t->lock = lock;
     t->table = cc::Table(real, lock_option(mode, lock), mode == CCC_UPDATE ? cc::Table::Update : cc::Table::Old,
                          tile_option(mode));
-    /* casacore would rewrite table.info in place at the first flush, although it has not changed. */
+    /* At the first flush, casacore would rewrite table.info in place even if it has not changed. */
     if (mode == CCC_UPDATE) t->table.tableInfo().flush("/dev/null");
     const cc::Record managers = t->table.dataManagerInfo();
     check_tiles(managers, real, path);

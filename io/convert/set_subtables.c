@@ -435,8 +435,8 @@ static int copy_others(ccc_table *to, const msi_subtables_source *s, msi_set_map
     return status;
 }
 
-/* Set the offsets of the row numbers in these subtables: rows are appended to those of earlier sets. If a subtable is
- * shared, the offset is that of the earlier set. */
+/* Set the offsets of the row numbers in these subtables: rows are appended to those of earlier sets. A shared subtable
+ * has the offset of the earlier set. */
 static void set_offsets(ccc_table *to, const msi_subtables_source *s, msi_set_maps *maps)
 {
     static const struct {

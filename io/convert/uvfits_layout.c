@@ -378,7 +378,7 @@ int msi_uvfits_header_write(msi_uvfits_layout *l, FILE *file, const char *name, 
 typedef struct table {
     const msi_uvfits_layout *l;
     fitsfile *f;
-    int status; /* of cfitsio; after a failure, later calls do nothing */
+    int status; /* status of cfitsio; after a failure, later calls do nothing */
 } table;
 
 /* A column has a name, a form (TFORM) and a unit. */
