@@ -109,7 +109,8 @@ static int read_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, 
     msi_ms_set *set = &r->set[i];
     MSI_TRY(msi_ms_set_open(set));
     MSI_TRY(msi_ms_set_describe(set, selection));
-    if (!selection->data_column && strcmp(set->data_column, r->set[0].data_column) != 0)
+    if (!selection->data_column && !selection->columns_may_differ &&
+        strcmp(set->data_column, r->set[0].data_column) != 0)
         return msi_error_set(MSI_EINPUT, "%s would be read from %s, %s from %s; choose the data column", r->set[0].path,
                              r->set[0].data_column, set->path, set->data_column);
     MSI_TRY(msi_ms_set_select(set, selection, partners));
@@ -159,6 +160,7 @@ int msi_ms_reader_list(msi_ms_reader *r)
                                 .n_corr = s->n_corr,
                                 .freq_hz = s->freq_hz,
                                 .width_hz = s->width_hz,
+                                .chan_index = s->chan_index,
                                 .n_row = s->n_row};
             memcpy(spw->corr, s->corr, sizeof spw->corr);
             spw++;

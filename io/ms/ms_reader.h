@@ -38,6 +38,7 @@ enum { MSI_MSSEL_NEXT_SET = '|' };
 /* A selection of rows, channels and columns. Zero-initialised: field 0, all spws, all channels, the default column. */
 typedef struct msi_ms_selection {
     const char *data_column;  /* NULL: CORRECTED_DATA if it exists, else DATA */
+    int columns_may_differ;   /* without data_column, the column of each set; otherwise all must have the same */
     const char *model_column; /* subtracted from the data when reading; NULL: none */
     int all_fields;           /* fields[] is ignored */
     int n_field;              /* 0: field 0 */
@@ -117,9 +118,10 @@ typedef struct msi_ms_spw {
     int set, data_desc_id, spw_id;
     int32_t n_chan, n_corr;
     msi_pol corr[MSI_MAX_CORR];
-    const double *freq_hz;  /* [n_chan] ascending */
-    const double *width_hz; /* [n_chan] positive */
-    int64_t n_row;          /* selected rows with this DATA_DESC_ID */
+    const double *freq_hz;     /* [n_chan] ascending */
+    const double *width_hz;    /* [n_chan] positive */
+    const int32_t *chan_index; /* [n_chan] number in the spectral window */
+    int64_t n_row;             /* selected rows with this DATA_DESC_ID */
 } msi_ms_spw;
 
 typedef struct msi_ms_reader msi_ms_reader;

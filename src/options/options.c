@@ -452,6 +452,7 @@ static void set_dependent_values(msi_options *o)
     /* The default, field 0, would contradict fields selected by an expression. */
     if (o->selection.mssel[MSI_MSSEL_FIELD] && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (o->cube.is_cube) o->selection.spectral_frame = o->cube.grid.frame;
+    o->cube.grid.counts_in_window = o->selection.columns_may_differ = o->like == MSI_PEER_TCLEAN;
     if (!o->n_threads) o->n_threads = msi_cpu_count();
     msi_options_limit_memory(o);
     o->clean.mask.grow_iterations = (int)o->clean.grow_iterations;

@@ -237,16 +237,23 @@ static const parameter parameters[] = {
     {"parallel", ACCEPTED, "all cores are used; msimage-mp uses several hosts", NULL},
     {"psfcutoff", ACCEPTED, "the beam is fitted to the main lobe above 0.35", NULL},
     {"projection", REFUSED, "images are in the SIN projection; leave it out", "SIN"},
-    {"startmodel", REFUSED, "CASA images are not read as models; export it to NAME-model.fits and give -continue", ""},
+    {"startmodel", REFUSED,
+     "CASA images are not read as models; write it with exportfits to NAME-model.fits, for imagename NAME, and give "
+     "the "
+     "option -continue",
+     ""},
     {"psfphasecenter", ACCEPTED, "the PSF of a mosaic is made from the samples of all fields", NULL},
     {"vptable", REFUSED, "voltage patterns of CASA are not read; name the beam with -pb", ""},
     {"restoration", ACCEPTED, "the restored image is always written", NULL},
-    {"outlierfile", REFUSED, "one image is made in a run; include the source in it, or subtract it first with -predict",
+    {"outlierfile", REFUSED,
+     "one image is made in a run; image each outlier first, with its phasecenter and savemodel='modelcolumn', then "
+     "this "
+     "image with the option -subtract-model",
      ""},
     {"npixels", REFUSED, "superuniform weights of CASA are not made; give -weight uniform -super-weight FACTOR", "0"},
     {"interactive", REFUSED, "masks are not drawn; give mask, or usemask='auto-multithresh'", "False|0"},
-    {"calcres", REFUSED, "the residual is always computed; -continue starts from a model", "True|1"},
-    {"calcpsf", REFUSED, "the PSF is always computed; -reuse-psf reads that of an earlier run", "True|1"},
+    {"calcres", ACCEPTED, "the residual is always computed", NULL},
+    {"calcpsf", ACCEPTED, "the PSF is always computed; -reuse-psf reads that of an earlier run", NULL},
 };
 enum { N_PARAMETER = sizeof parameters / sizeof *parameters };
 
@@ -631,10 +638,7 @@ static int put_taper(msi_words *w, const parser *p)
         char *unit;
         const double number = strtod(v->item[i].text, &unit);
         while (*unit == ' ') unit++;
-        const int is_wavelengths = strstr(unit, "lambda") != NULL || (!*unit && i < 2);
-        /* An angle of tclean is the angle of the image's Gaussian times pi / (4 ln 2). */
-        const double factor = is_wavelengths || i == 2 ? 1 : 4 * log(2) / MSI_PI;
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.12g%s", i ? "," : "", factor * number,
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.12g%s", i ? "," : "", number,
                  *unit    ? unit
                  : i == 2 ? "deg"
                           : "lambda");

@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/types.h"
+#include "core/units.h"
 
 static int compare_values(const void *a, const void *b)
 {
@@ -261,9 +262,18 @@ int msi_cube_request_is_made(const msi_cube_request *r)
 typedef struct band {
     double *freq_hz; /* [n] distinct, ascending, of the data */
     int64_t n;
-    double width_hz;               /* width of the narrowest channel of the data */
-    double first, lowest, highest; /* Doppler ratio at the first time, and its range over all times */
+    double width_hz;                  /* width of the narrowest channel of the data */
+    double first, lowest, highest;    /* Doppler ratio at the first time, and its range over all times */
+    double window_hz, window_step_hz; /* channel 0 of the first selected window, and the step to the next one */
 } band;
+
+/* Find the channels of the first selected window, also those that are not selected, from the selected ones. */
+static void find_window(band *b, const msi_ms_spw *s)
+{
+    const int32_t last = s->n_chan - 1, n = s->chan_index[last] - s->chan_index[0];
+    b->window_step_hz = n ? (s->freq_hz[last] - s->freq_hz[0]) / n : s->width_hz[0];
+    b->window_hz = s->freq_hz[0] - s->chan_index[0] * b->window_step_hz;
+}
 
 static void find_shifts(band *b, const msi_ms_reader *reader)
 {
@@ -307,6 +317,8 @@ static int find_step(const msi_cube_request *q, const band *b, double rest_hz, d
     *step_hz = s->unit == MSI_SPECTRAL_M_S ? -one : one;
     if (w->unit == MSI_SPECTRAL_CHANNEL) *step_hz = w->value * one;
     if (w->unit == MSI_SPECTRAL_HZ) *step_hz = w->value;
+    if (q->counts_in_window && w->unit <= MSI_SPECTRAL_CHANNEL && s->unit <= MSI_SPECTRAL_CHANNEL)
+        *step_hz *= copysign(1, b->window_step_hz);
     if (w->unit == MSI_SPECTRAL_M_S) {
         MSI_TRY(line_hz(q, rest_hz, 0, &from));
         start_m_s =
@@ -329,13 +341,19 @@ static int find_start(const msi_cube_request *q, const band *b, double rest_hz, 
         *start_hz = s->value;
         return MSI_OK;
     }
-    const int64_t channel = s->unit == MSI_SPECTRAL_CHANNEL ? (int64_t)s->value : step_hz < 0 ? b->n - 1 : 0;
-    if (channel < 0 || channel >= b->n)
+    const int is_channel = s->unit == MSI_SPECTRAL_CHANNEL;
+    const int64_t channel = is_channel ? (int64_t)s->value : step_hz < 0 ? b->n - 1 : 0;
+    double channel_hz;
+    if (is_channel && q->counts_in_window)
+        channel_hz = b->window_hz + (double)channel * b->window_step_hz;
+    else if (channel < 0 || channel >= b->n)
         return msi_error_set(MSI_EINPUT, "-cube-start %lld: the selection has the channels 0 to %lld",
                              (long long)channel, (long long)b->n - 1);
+    else
+        channel_hz = b->freq_hz[channel];
     const double one = b->width_hz * b->first;
     /* The first plane and the first channel have the same outer edge. */
-    *start_hz = b->freq_hz[channel] * b->first + 0.5 * (step_hz - copysign(one, step_hz));
+    *start_hz = channel_hz * b->first + 0.5 * (step_hz - copysign(one, step_hz));
     return MSI_OK;
 }
 
@@ -365,7 +383,9 @@ static int check_inside(const msi_channel_grid *g, const band *b)
             "-cube-start: planes from %.9g to %.9g MHz are outside the data, which are from %.9g to %.9g "
             "MHz in that frame",
             1e-6 * g->first_hz, 1e-6 * (g->first_hz + (double)(g->n - 1) * g->step_hz), 1e-6 * low, 1e-6 * high);
-    if (n) msi_log_warning("%lld plane%s of the cube outside the data: NaN", (long long)n, n == 1 ? " is" : "s are");
+    if (n)
+        msi_log_warning("%lld plane%s of the cube %s outside the data: NaN", (long long)n, msi_plural(n),
+                        n == 1 ? "is" : "are");
     return MSI_OK;
 }
 
@@ -407,6 +427,7 @@ int msi_cube_grid_make(msi_channel_grid *grid, const msi_cube_request *q, const 
             if (s->width_hz[c] > 0) b.width_hz = fmin(b.width_hz, s->width_hz[c]);
     }
     find_shifts(&b, reader);
+    if (msi_ms_reader_n_spw(reader)) find_window(&b, msi_ms_reader_spw(reader, 0));
     int rc =
         isfinite(b.width_hz) ? MSI_OK : msi_error_set(MSI_EINPUT, "SPECTRAL_WINDOW: CHAN_WIDTH is 0 for all channels");
     if (!rc) rc = make_grid(grid, q, &b, q->rest_hz > 0 ? q->rest_hz : of_source);

@@ -104,6 +104,8 @@ typedef struct msi_cube_request {
     double rest_hz;    /* 0: the source's */
     msi_velocity velocity;
     msi_channel_interpolation interpolation;
+    int counts_in_window; /* an integer start is a channel of the first selected window, selected or not; planes given in
+                             channels have the order of that window */
 } msi_cube_request;
 
 /* msi_cube_request_is_made - return 1 if any of start, width, n_plane and frame is given. */

@@ -145,6 +145,57 @@ def check_sets(s):
               "12asec", "-name", "n", one, two)
 
 
+def check_channels(s):
+    """Starts and widths in channels count those of the window, selected or not, in its order; the other frequencies are given."""
+    for step in 2e6, -2e6:
+        path = s.made("order%d.ms" % (step > 0), "-config", "D", "-duration", "2min", "-integration", "1min", "-pol", "XX,YY", "-spw", "1.2GHz", "1MHz", 2, "-spw",
+                      "1.4GHz", "%gMHz" % (step / 1e6), 10)
+        hz = 1.4e9 + step * np.arange(10)
+        for words, planes in ((dict(start=3, nchan=2, spw="1:2~7"), hz[3:5]), (dict(start=1, nchan=3, spw="1:2~7"), hz[1:4]), (dict(spw="1:2~7"), hz[2:8]),
+                              (dict(start=7, nchan=2, width=-1, spw="1:2~7"), hz[[7, 6]]), (dict(width=2, spw="1"), (hz[:-1] + step / 2)[::2]),
+                              (dict(start="%gGHz" % (hz.min() / 1e9), nchan=2, spw="1"), np.sort(hz)[:2]), (dict(start=0, nchan=2, spw="0"), (1.2e9, 1.201e9))):
+            done = s.launch("-quiet", "-overwrite", "-tclean", "tclean(vis=%r, imagename='n', imsize=64, cell='12arcsec', specmode='cube', outframe='TOPO', %s)" %
+                            (path, ", ".join("%s=%r" % w for w in words.items())))
+            s.must(done.returncode == 0, "%s: %s" % (words, done.stderr))
+            with fits.open(os.path.join(s.out, "n-image.fits")) as f:
+                h, seen = f[0].header, np.isfinite(f[0].data[0].max(axis=(1, 2)))
+            got = h["CRVAL3"] + h["CDELT3"] * (np.arange(h["NAXIS3"]) + 1 - h["CRPIX3"])
+            s.must(len(got) == len(planes) and np.abs(got - planes).max() < 1, "%s: planes at %s MHz" % (words, got / 1e6))
+            s.must(seen.all() or (words.get("start") == 1 and list(seen) == [False, True, True]), "%s: planes with samples: %s" % (words, seen))
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
+
+
+def check_ways(s):
+    """The ways that refusals name: outliers are modelled and subtracted; a model continues; sets with and without CORRECTED_DATA."""
+    common = ("-config", "D", "-duration", "4min", "-integration", "1min", "-pol", "XX,YY", "-spw", "1.4GHz", "1MHz", 2, "-ra", "60deg", "-dec", "40deg",
+              "-source", "60deg", "40deg", "0.1Jy")
+    path = fresh_copy(s.made("outlier.ms", *common, "-source", "61deg", "40.5deg", "5Jy"), s.path("way.ms"))
+    image = "tclean(vis=%r, imagename='w', imsize=64, cell='12arcsec')"
+    outlier = ("tclean(vis=%r, imagename='out', imsize=64, cell='12arcsec', niter=500, threshold='1mJy', mask='circle[[32pix, 32pix], 2pix]', phasecenter='J2000 61deg 40.5deg', "
+               "savemodel='modelcolumn')" % path)
+    pixels = []
+    for words in (("-tclean", image % path), ("-tclean", outlier), ("-tclean", image % path, "-subtract-model"), ("-tclean", image % s.made("alone.ms", *common))):
+        done = s.launch("-quiet", "-overwrite", *words)
+        s.must(done.returncode == 0, "%s: %s" % (words[-1], done.stderr))
+        pixels.append(fits.getdata(os.path.join(s.out, "w-image.fits")).squeeze())
+    before, after = (np.abs(p - pixels[3]).max() for p in (pixels[0], pixels[2]))
+    s.must(before > 0.05 and after < 0.01, "the outlier changes the image by %.1e Jy/beam, after -subtract-model by %.1e" % (before, after))
+    words = "tclean(vis=%r, imagename='w', imsize=64, cell='12arcsec', niter=20, threshold='1mJy'%%s)" % s.made("alone.ms", *common)
+    s.must(s.launch("-quiet", "-overwrite", "-tclean", words % "").returncode == 0, "a model")
+    done = s.launch("-quiet", "-overwrite", "-tclean", words % ", calcres=False, calcpsf=False", "-continue")
+    s.must(done.returncode == 0 and fits.getdata(os.path.join(s.out, "w-model.fits")).sum() > 0.095, "continued: %s" % done.stderr)
+    both = [fresh_copy(s.made("alone.ms", *common), s.path("corrected%d.ms" % k)) for k in range(2)]
+    with table(both[1], readonly=False, ack=False) as t:
+        t.renamecol("DATA", "CORRECTED_DATA")
+    for vis in (both, both[::-1]):
+        done = s.launch("-quiet", "-overwrite", "-tclean", image % (vis,))
+        s.must(done.returncode == 0 and abs(fits.getdata(os.path.join(s.out, "w-image.fits")).max() - 0.1) < 0.002, "two columns: %s" % done.stderr)
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
+    s.refused("two columns without a call", 3, "choose the data column", "-size", 64, 64, "-scale", "12asec", "-name", "n", *both)
+
+
 def check_scripts(s):
     """Public scripts run, or one parameter of each is refused by name."""
     n = 0
@@ -161,10 +212,10 @@ def check_scripts(s):
 def check_images(s):
     """The image of a call is that of its options; in Python the call is a function."""
     ms = observed(s)
-    run = dict(niter=30, weighting="briggs", robust=0.0, threshold="20mJy", uvtaper=["3klambda"], deconvolver="multiscale", scales=[0, 2], imagename="t",
+    run = dict(niter=30, weighting="briggs", robust=0.0, threshold="20mJy", uvtaper=["50arcsec", "30arcsec", "20deg"], deconvolver="multiscale", scales=[0, 2], imagename="t",
                vis=ms, imsize=[128, 96], cell="12arcsec", savemodel="none", specmode="cube", nchan=3, start=1, width=2)
     words = ("-like", "tclean", "-field", "all", "-size", 128, 96, "-scale", "12asec", "-cube", "-frame", "LSRK", "-cube-nchan", 3, "-cube-start", 1,
-             "-cube-width", 2, "-weight", "briggs", 0, "-taper-gaussian", "3klambda", "-multiscale", "-multiscale-scales", "0,4", "-niter", 30,
+             "-cube-width", 2, "-weight", "briggs", 0, "-taper-gaussian", "50asec,30asec,20deg", "-multiscale", "-multiscale-scales", "0,4", "-niter", 30,
              "-threshold", "20mJy", "-no-update-model-required")
     text = "tclean(  # a comment\n%s,)" % ",\n ".join("%s = %r" % p for p in run.items())
     for name, done in ("t", s.launch("-quiet", "-tclean", text)), ("o", s.launch("-quiet", *words, "-name", "o", ms)):
