@@ -499,12 +499,14 @@ int msi_ms_subtables_rest_frequencies(const msi_ms_set *set, const msi_ms_field 
         is_there && ccc_table_has_column(t, "SOURCE_ID") && ccc_table_has_column(t, "REST_FREQUENCY");
     const int64_t n = has_columns ? ccc_table_n_row(t) : 0;
     static const msi_ms_unit_column units[] = {{"REST_FREQUENCY", "Hz"}};
-    int status = has_columns ? msi_ms_table_check_units(t, units, 1) : MSI_OK;
-    if (status == MSI_OK) status = read_numbers(t, "SOURCE_ID", n, &id);
+    int has_line = 0, status = read_numbers(t, "SOURCE_ID", n, &id);
     if (status == MSI_OK) status = msi_alloc(&line, n > 0 ? n : 1, sizeof *line, "numbers of sources");
     for (int64_t i = 0; i < n && status == MSI_OK; i++) line[i] = (source_line){id[i], i};
     if (status == MSI_OK && n > 0) qsort(line, (size_t)n, sizeof *line, compare_sources);
     if (status == MSI_OK) status = find_lines(t, line, n, field, n_field, rest_hz);
+    for (int i = 0; i < n_field && status == MSI_OK; i++) has_line |= rest_hz[i] != 0;
+    /* Birli writes a column of seconds without values. */
+    if (status == MSI_OK && has_line) status = msi_ms_table_check_units(t, units, 1);
     msi_free(line);
     msi_free(id);
     ccc_table_close(t);

@@ -10,7 +10,8 @@ import shutil
 import subprocess
 import time
 
-from casacore.tables import makecoldesc, makescacoldesc, maketabdesc, msconcat, table
+import numpy as np
+from casacore.tables import complete_ms_desc, default_ms_subtable, makecoldesc, makescacoldesc, maketabdesc, msconcat, table
 
 from image_oracle import load, relative_error
 from program_suite import Suite, as_other_user, fresh_copy, main, sanitized
@@ -292,6 +293,21 @@ def check_units(s):
             s.told(title, done, 3, "copy.ms.*: column %s is in .*%s" % (column, said))
         else:
             s.must(done.returncode == 0, title + done.stderr)
+    # Birli gives REST_FREQUENCY the unit of a time, but writes no value.
+    path = fresh_copy(good, s.path("copy.ms"))
+    with default_ms_subtable("SOURCE", path + "/SOURCE", complete_ms_desc("SOURCE")) as t:
+        t.addrows(1)
+        t.putcell("SOURCE_ID", 0, 0)
+        t.putcolkeyword("REST_FREQUENCY", "QuantumUnits", ["s"])
+    with table(path, readonly=False, ack=False) as t:
+        t.putkeyword("SOURCE", "Table: " + path + "/SOURCE")
+    with table(path + "/FIELD", readonly=False, ack=False) as t:
+        t.putcell("SOURCE_ID", 0, 0)
+    done = s.launch(*IMAGE, "-dry-run", path)
+    s.must(done.returncode == 0, "REST_FREQUENCY in s without values: " + done.stderr)
+    with table(path + "/SOURCE", readonly=False, ack=False) as t:
+        t.putcell("REST_FREQUENCY", 0, np.array([1.42e9]))
+    s.told("REST_FREQUENCY in s", s.launch(*IMAGE, "-dry-run", path), 3, "REST_FREQUENCY is in s, which is not converted to Hz")
 
 
 def check_strings(s):
