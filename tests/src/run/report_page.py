@@ -3,10 +3,12 @@
 """report_page.py MSIMAGE MSIMAGE_MAKEMS: -report writes a page that stands alone and tells what the log and the files tell.
 
 The page is parsed: its elements are closed, it refers to no other file, its pictures are PNGs, and its numbers are those of the log,
-the headers and the pixels. Where Chromium is installed it also lays the page out.
+the headers and the pixels. Where Chromium is installed it also lays pages out.
 """
 import base64
+import html
 import html.parser
+import json
 import os
 import re
 import shutil
@@ -146,18 +148,67 @@ def check_clean(s):
     s.must(sum(float(v) for v in re.findall(r"(\d+\.\d\d) s", page.sections["times"])) > 0, "it has times")
 
 
+# Run in the page: what its reader meets at a width, as one line of JSON in the title. The box of files may be scrolled sideways.
+MEASURE = """
+function named(e) { return e.tagName + ' ' + (e.textContent || e.alt || '').trim().slice(0, 40) }
+function apart(a, b) { return a.right <= b.left + 1 || b.right <= a.left + 1 || a.bottom <= b.top + 3 || b.bottom <= a.top + 3 }
+window.onload = function () {
+  var found = {}
+  document.querySelectorAll('details').forEach(function (d) { d.open = true })
+  ;[1280, 360].forEach(function (width) {
+    document.documentElement.style.width = width + 'px'
+    var f = found[width] = {wide: [], small: [], over: [], blank: [], scrolled: [], log: 0}
+    document.querySelectorAll('main *').forEach(function (e) {
+      var box = e.getBoundingClientRect(), room = (e.closest('section') || document.documentElement).getBoundingClientRect()
+      if ((box.right > room.right || box.left < room.left) && !e.closest('.files')) f.wide.push(named(e))
+      if (e.children.length == 0 && e.textContent.trim()) {
+        if (!(box.height > 0 && box.width > 0)) f.blank.push(named(e))
+        if (!e.closest('svg') && parseFloat(getComputedStyle(e).fontSize) < 13) f.small.push(named(e))
+      }
+      if (e.tagName == 'IMG' && !(e.complete && e.naturalWidth > 300 && box.width > 250)) f.blank.push(e.alt)
+    })
+    document.querySelectorAll('svg').forEach(function (svg) {
+      var room = svg.getBoundingClientRect(), boxes = [].map.call(svg.querySelectorAll('text'), function (e) {
+        return [named(e), e.getBoundingClientRect()] })
+      boxes.forEach(function (a, i) {
+        if (a[1].left < room.left - 1 || a[1].right > room.right + 1) f.over.push(a[0])
+        boxes.slice(0, i).forEach(function (b) { if (!apart(a[1], b[1])) f.over.push(a[0] + ' on ' + b[0]) })
+      })
+    })
+    document.querySelectorAll('.files').forEach(function (e) { if (e.scrollWidth > e.clientWidth + 1) f.scrolled.push(named(e)) })
+    document.querySelectorAll('#log pre').forEach(function (e) { f.log += e.getBoundingClientRect().height })
+  })
+  document.title = JSON.stringify(found)
+}
+"""
+
+
 def check_browser(s):
-    """Chromium lays the page out, with a picture of more than one colour."""
+    """Chromium lays the pages out, on a screen and as narrow as a telephone: pictures are shown, words are not covered, cut off or
+    tiny, nothing sticks out of its box, and the log opens."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if not browser:
         print("Chromium is not installed: the page is not laid out")
         return
     s.dirty()
-    picture = s.path("page.png")
-    subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1000,3000", "--user-data-dir=" +
-                    s.path("profile"), "--screenshot=" + picture, "file://" + s.path("dirty-report.html")],
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, timeout=100)
-    s.must(os.path.exists(picture) and os.path.getsize(picture) > 100000, "a browser shows the page")
+    s.image("joined", "-niter", 200, "-auto-threshold", 3, "-channels-out", 4, "-join-channels", "-pol", "IQUV",
+            "-squared-channel-joining", "-no-update-model-required", "-make-psf")
+    for name in ("dirty", "joined"):
+        with open(s.path(name) + "-report.html", encoding="utf-8") as f:
+            text = f.read()
+        with open(s.path("measured.html"), "w", encoding="utf-8") as f:
+            f.write(text.replace("</body>", "<script>%s</script></body>" % MEASURE))
+        done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,3000", "--user-data-dir=" +
+                               s.path("profile"), "--dump-dom", "file://" + s.path("measured.html")], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, check=False, timeout=100, encoding="utf-8")
+        title = re.search("<title>(.*?)</title>", done.stdout)
+        found = json.loads(html.unescape(title[1])) if title and title[1].startswith("{") else {}
+        s.must(set(found) == {"1280", "360"}, "%s: a browser measured the page" % name)
+        for width, f in found.items():
+            s.must(f["log"] > 100, "%s at %s pixels: the log opens to %.0f pixels" % (name, width, f["log"]))
+            for fault in ("wide", "small", "over", "blank", "scrolled"):
+                s.must(not f[fault] or (fault == "scrolled" and width == "360"),
+                       "%s at %s pixels, %s: %s" % (name, width, fault, f[fault][:6]))
 
 
 def check_refused(s):
