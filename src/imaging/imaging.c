@@ -168,7 +168,8 @@ static int cleans_apart(const msi_imaging_run *r)
     const msi_clean_options *c = &r->options->clean;
     return c->niter && !c->join_channels && !c->n_taylor && r->options->channels_out > 1 && r->ranks->size == 1 &&
            !r->facets && !r->beam && !r->mosaic && !r->pb && !r->plan.paged_bytes && !c->reuse_psf && !c->reuse_dirty &&
-           !c->continues && !c->resume && !c->local_rms_image && c->psf_grid[0] * c->psf_grid[1] < 2;
+           !c->continues && !c->resume && !c->previous_mask && !c->local_rms_image &&
+           c->psf_grid[0] * c->psf_grid[1] < 2;
 }
 
 /* Return the host memory of one more channel that is imaged at the same time. */

@@ -286,6 +286,51 @@ static int begin_models(msi_cleaning *k, int *resumed)
     return msi_clean_field_subtract(&k->field, 1);
 }
 
+/* Let the mask of each group begin with the components of the previous channel. */
+static int begin_masks(msi_cleaning *k)
+{
+    const int64_t n_pixel = msi_image_n_pixel(&k->run->options->geometry);
+    for (int i = 0; k->band->previous && i < k->field.n_group; i++)
+        if (k->field.group[i].cleaner)
+            MSI_TRY(msi_cleaner_found_set(k->field.group[i].cleaner, k->band->previous + i * n_pixel));
+    return MSI_OK;
+}
+
+/* Take the components of a group for the mask of the next channel. Pixels that only the mask of the previous channel has
+ * are left out: the model is 0 there. */
+static int keep_mask(const msi_clean_group *g, msi_image *model, uint16_t *mask)
+{
+    const int64_t n_pixel = msi_image_n_pixel(&model->geometry);
+    MSI_TRY(msi_cleaner_found(g->cleaner, mask));
+    MSI_TRY(msi_planes_fetch(g->model, 0, model->n_plane, model->pixel));
+    for (int64_t i = 0; i < n_pixel; i++) {
+        int is_there = 0;
+        for (int p = 0; p < model->n_plane; p++)
+            is_there |= msi_image_value(model->pixel, model->precision, p * n_pixel + i) != 0;
+        if (!is_there) mask[i] = 0;
+    }
+    return MSI_OK;
+}
+
+/* Keep the masks of a channel for the next one. A channel without samples leaves those of the one before it. */
+static int keep_masks(msi_cleaning *k)
+{
+    const msi_clean_field *f = &k->field;
+    const msi_image_geometry *g = &k->run->options->geometry;
+    const int64_t n_pixel = msi_image_n_pixel(g);
+    msi_image model;
+    if (!k->run->options->clean.previous_mask) return MSI_OK;
+    if (!k->band->previous)
+        MSI_TRY(msi_alloc(&k->band->previous, f->n_group * n_pixel, sizeof *k->band->previous,
+                          "masks of the previous channel"));
+    MSI_TRY(msi_image_alloc_unset(&model, g, f->spec.n_pol / f->n_group, k->shape.precision));
+    int rc = MSI_OK;
+    for (int i = 0; !rc && i < f->n_group; i++)
+        if (f->group[i].cleaner) rc = keep_mask(&f->group[i], &model, k->band->previous + i * n_pixel);
+    msi_image_free(&model);
+    return rc;
+}
+
 /* ---- A field ---- */
 
 /* Store the weights of a channel. Warn if it has no samples. */
@@ -456,12 +501,14 @@ static int clean_field(msi_cleaning *k)
     MSI_TRY(make_psfs(k));
     at[1] = msi_wall_s();
     MSI_TRY(make_dirty(k));
+    MSI_TRY(begin_masks(k));
     MSI_TRY(begin_models(k, &resumed));
     msi_progress_end();
     at[2] = msi_wall_s();
     MSI_TRY(run_cycles(k, label, resumed));
     at[3] = msi_wall_s();
     msi_clean_report_end(label, &k->field);
+    MSI_TRY(keep_masks(k));
     warn_of_accuracy(k);
     msi_clean_samples_drop_plans(k->samples, k->first,
                                  k->samples->n_term ? k->samples->n_channel : k->field.spec.n_channel);
@@ -624,6 +671,7 @@ static int clean_fields(msi_imaging_run *r, msi_clean_samples *samples, int n_at
     if (!rc) rc = msi_imaging_files_horizon(r);
     for (int i = 0; s.slot && i < s.n; i++) free_cleaning(s.slot[i]);
     for (int i = 0; i < MSI_CLEANING_KINDS; i++) msi_image_free(&s.band.sum[i]);
+    msi_free(s.band.previous);
     msi_free(s.slot);
     return rc;
 }

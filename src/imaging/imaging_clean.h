@@ -37,6 +37,7 @@ typedef struct msi_cleaning_band {
     msi_image sum[MSI_CLEANING_KINDS]; /* empty before the first image is added */
     msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES];
     msi_fits_clean clean[MSI_MAX_PLANES];
+    uint16_t *previous; /* [groups][pixels] with -previous-mask: the components of the last channel; NULL: none yet */
     int has_beam;
     msi_beam beam; /* beam of the mean PSF */
 } msi_cleaning_band;

@@ -234,7 +234,9 @@ static int plan_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need, i
     const int64_t kept = (n_gridder - 1) * plan->gridder.kept_bytes;
     const int64_t means = o->channels_out > 1 ? images + plane : 0,
                   last_means = o->channels_out > 1 ? (3 + c->save_first_residual) * images : 0;
-    plan->image_bytes = bytes.host + (is_paged ? 0 : kept + means);
+    const int64_t n_mask = o->clean.previous_mask ? (o->clean.join_pols ? 1 : need->n_plane) : 0;
+    plan->image_bytes = bytes.host + (is_paged ? 0 : kept + means) +
+                        n_mask * msi_image_n_pixel(&o->geometry) * (int64_t)sizeof(uint16_t);
     plan->alone_bytes = larger(bytes.psfs + (is_paged ? 0 : plane), bytes.measuring);
     plan->alone_bytes =
         larger(plan->alone_bytes, larger(bytes.restoring, term_bytes(need, precision)) +

@@ -283,7 +283,8 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
                             c->auto_mask_nmiter,
                             c->force_mask_rounds,
                             c->skip_final,
-                            c->n_taylor};
+                            c->n_taylor,
+                            c->previous_mask};
     options = msi_hash(options, more, (int64_t)sizeof more);
     const double tapers[] = {o->weighting.taper.minor_rad,
                              o->weighting.taper.pa_rad,

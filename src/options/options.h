@@ -30,6 +30,7 @@ typedef struct msi_clean_options {
     int64_t nmiter;            /* maximum of major cycles; 0: no limit */
     int64_t auto_mask_nmiter;  /* maximum of major cycles in the mask of auto_mask */
     int64_t force_mask_rounds; /* major cycles that do not enter that mask */
+    int previous_mask;         /* that mask begins with the components of the previous channel */
     int skip_final;            /* make no residual after the last minor iterations */
     double gain, mgain;
     double threshold_jy, auto_mask_jy; /* 0: none */

@@ -320,6 +320,11 @@ static int clean_options_check(const msi_options *o)
             c->auto_mask_jy, c->threshold_jy);
     if (c->force_mask_rounds && !msi_clean_options_makes_mask(c))
         return msi_error_set(MSI_EUSAGE, "-force-mask-rounds: it needs -auto-mask, whose mask it builds");
+    if (c->previous_mask && !msi_clean_options_makes_mask(c))
+        return msi_error_set(MSI_EUSAGE, "-previous-mask: it needs -auto-mask, whose mask it begins");
+    if (c->previous_mask && (c->join_channels || (o->channels_out < 2 && !o->cube.is_cube)))
+        return msi_error_set(MSI_EUSAGE, "-previous-mask: it needs channels that are cleaned apart; %s",
+                             c->join_channels ? "leave -join-channels out" : "give -channels-out or -cube");
     if (c->multithresh && (c->join_channels || c->join_pols))
         return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it cannot be used with joined images; leave it or -%s out",
                              c->join_channels ? "join-channels" : pol_joiner(c));

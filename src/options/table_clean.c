@@ -84,6 +84,15 @@ static const msi_option loop_rows[] = {
      AT(clean.force_mask_rounds),
      .low = 0,
      .high = 1e6},
+    {.name = "previous-mask",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help =
+         "With -auto-mask and channels that are cleaned apart, clean a channel down to the threshold also where the "
+         "channel before it has components.",
+     .read = msi_read_flag,
+     AT(clean.previous_mask),
+     .high = 1},
     {.name = "skip-final-iteration",
      .use = MSI_USE_IMAGING,
      .arguments = "",

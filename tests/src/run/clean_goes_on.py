@@ -68,6 +68,8 @@ def check_resume(s):
             ("masks", "points", ["-threshold", 0.01, "-auto-multithresh", "-sidelobethreshold", 1.5], [""]),
             ("channels", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-mgain", 0.6, "-no-update-model-required",
                                      "-save-first-residual"], ["-0000", "-0001", "-MFS"]),
+            ("previous masks", "steep", ["-channels-out", 2, "-auto-mask", 8, "-auto-threshold", 2, "-mgain", 0.6, "-no-update-model-required",
+                                         "-previous-mask"], ["-0000", "-0001", "-MFS"]),
             ("joined", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-join-channels"], ["-0000", "-0001", "-MFS"]),
             ("fewer channels", "steep", ["-channels-out", 4, "-auto-threshold", 4, "-join-channels", "-pol", "I",
                                          "-deconvolution-channels", 2, "-fit-spectral-pol", 2], ["-0000", "-0003", "-MFS"])):
@@ -75,13 +77,13 @@ def check_resume(s):
                  0, *options]
         whole, broken = (s.path("resume%d" % next(s.number)) for _ in range(2))
         run(s.msimage, "-quiet", *words, "-name", whole, s.ms(ms))
-        for beginning in ("channel 0: cycle 2", "channel 1: cycle 2") if title == "channels" else ("cycle 2",):
+        for beginning in ("channel 0: cycle 2", "channel 1: cycle 2") if title in ("channels", "previous masks") else ("cycle 2",):
             held = Held([s.msimage, *[str(w) for w in words], "-name", broken, s.ms(ms)])
             held.hold_after_line(beginning)
             held.send(signal.SIGKILL)
             held.end()
             left = sorted(glob.glob(broken + "*"))
-            s.must(broken + ("-0000.clean" if title == "channels" else ".clean") in left and
+            s.must(broken + ("-0000.clean" if title in ("channels", "previous masks") else ".clean") in left and
                    not any(n.endswith(".fits") for n in left), "%s: killed, a checkpoint is left" % title)
             if beginning == "cycle 2":
                 other = s.launch("-quiet", *words, "-gain", 0.2, "-resume", "-name", broken, s.ms(ms))

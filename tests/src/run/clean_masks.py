@@ -11,10 +11,11 @@ from astropy.coordinates import SkyCoord
 from astropy.io import fits
 from astropy.wcs import WCS
 from casacore import images
+from casacore.tables import table
 
 from clean_suite import CELL, POINTS, SIZE, CleanSuite, flux_about, same_images
-from image_oracle import load
-from program_suite import VLA, main, run
+from image_oracle import ASEC, load
+from program_suite import VLA, fresh_copy, main, run
 
 
 def check_mask(s):
@@ -321,6 +322,54 @@ def check_multithresh(s):
         s.near("%g Jy" % flux, flux_about(model, x, y), flux, 0.02)
     done = s.launch("-quiet", "-size", 64, 64, "-scale", "4asec", *words, "-auto-mask", 5, s.ms("points"))
     s.told("two masks", done, 2, "auto-multithresh")
+
+
+# Sources on pixels, with their fluxes in four channels: one that fades below -abs-auto-mask, one that is away in between, one that is
+# never above it, and one that comes.
+LINES = {(80, 70): (1, 0.2, 0.1, 0.06), (40, 90): (0.8, 0, 0.2, 0.2), (60, 30): (0.05, 0.05, 0.05, 0.05), (100, 100): (0, 0.1, 0.9, 0.15)}
+
+
+def line_set(s):
+    """A set without noise whose sources differ from channel to channel: sums in double."""
+    path = fresh_copy(s.made_at("line.ms", VLA, ["-telescope", "vla", "-config", "D", "-duration", "10min", "-integration", "1min", "-spw", "1.4GHz", "1MHz", 4]),
+                      s.path("lines.ms"))
+    with table(path, readonly=False, ack=False) as t:
+        uvw, data = t.getcol("UVW"), t.getcol("DATA")
+        data[:] = 0
+        for (x, y), flux in LINES.items():
+            l, m = (64 - x) * 20 * ASEC, (y - 64) * 20 * ASEC
+            turns = uvw @ np.array([l, m, np.sqrt(1 - l * l - m * m) - 1])
+            for c, f in enumerate(flux):
+                hands = f * np.exp(2j * np.pi * turns * (1.4e9 + 1e6 * c) / 299792458.0)
+                data[:, c, 0] += hands
+                data[:, c, -1] += hands
+        t.putcol("DATA", data)
+    return path
+
+
+def check_previous(s):
+    """With -previous-mask a channel is cleaned to the threshold where the channel before it has components, too."""
+    path = line_set(s)
+    words = ["-quiet", "-size", 128, 128, "-scale", "20asec", "-niter", 5000, "-abs-auto-mask", "0.3Jy", "-threshold", "20mJy", "-accuracy", 1e-6,
+             "-no-update-model-required"]
+    # The sources that each channel cleans: those above 0.3 Jy, and with the option those of the channel before, if they are there.
+    alone = [[f[c] > 0.3 for f in LINES.values()] for c in range(4)]
+    follow = [[True, True, False, False], [True, False, False, False], [True, False, False, True], [True, False, False, True]]
+    for more, expected in (([], alone), (["-previous-mask"], follow), (["-previous-mask", "-pol", "RR,LL"], follow),
+                           (["-previous-mask", "-pol", "RR,LL", "-join-polarizations"], follow), (["-previous-mask", "-multiscale", "-multiscale-scales", "0,9"], follow)):
+        for form in ["-channels-out", 4], ["-cube"]:
+            name = s.path("previous%d" % next(s.number))
+            run(s.msimage, *words, *more, *form, "-name", name, path)
+            for pol in (["RR-", "LL-"] if "-pol" in more else [""]):
+                model = [load(name + "-%04d-%smodel.fits" % (c, pol))[0] for c in range(4)] if form[0] != "-cube" else fits.getdata(name + "-%smodel.fits" % pol).squeeze()
+                for c, clean in enumerate(expected):
+                    got = [flux_about(model[c], x, y, 4) for x, y in LINES]
+                    s.must(all(abs(g - f[c]) < 0.04 if is_clean else abs(g) < 1e-6 for g, f, is_clean in zip(got, LINES.values(), clean)),
+                           "%s, channel %d: %s Jy" % (" ".join(map(str, more + form + [pol])), c, ["%.3f" % g for g in got]))
+    base = ["-size", 64, 64, "-scale", "20asec", "-niter", 9, "-threshold", "1mJy", "-name", s.path("none"), "-previous-mask"]
+    s.told("without a mask", s.launch(*base, "-channels-out", 2, path), 2, "it needs -auto-mask")
+    s.told("one channel", s.launch(*base, "-auto-mask", 5, path), 2, "give -channels-out or -cube")
+    s.told("joined channels", s.launch(*base, "-auto-mask", 5, "-channels-out", 2, "-join-channels", path), 2, "leave -join-channels out")
 
 
 main(CleanSuite, globals())
