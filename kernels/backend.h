@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Devices that gridders work on: which GPUs work, their start, and the versions of the libraries used. */
+/* The devices that gridders use: which GPUs are available, their initialisation, and the versions of libraries. */
 #ifndef MSI_KERNELS_BACKEND_H
 #define MSI_KERNELS_BACKEND_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Samples of facets on a GPU. Each thread of a kernel processes samples; sums over samples are added up block by block
- * in a fixed order, so that a run gives the same bits again.
+ * Samples of facets on a GPU. Each thread of a kernel processes several samples. Sums over samples are added block by
+ * block in a fixed order, so repeated runs give identical results.
  */
 #include "kernels/facet_samples.h"
 
@@ -21,9 +21,9 @@ namespace {
 
 constexpr int THREADS = 256, BLOCKS = 528, MOST = MSI_FACET_MAX_PLANES;
 
-/* ---- What kernels see ------------------------------------------------------------------------------------------- */
+/* ---- Arguments of kernels --------------------------------------------------------------------------------------- */
 
-/* A slot's shift of sources, as of msi_facet_samples_shift. */
+/* The shift of sources in a slot, as in msi_facet_samples_shift. */
 struct slot_shift {
     double of[3][3];
 };
@@ -36,26 +36,26 @@ struct part_view {
     const uint64_t *tag;
     const float *weight;     /* [n_stored][n_sample] */
     const void *vis;         /* [n_stored][n_sample] */
-    void *model;             /* the same; NULL: none */
-    const int64_t *first;    /* [n_slot] number of the first antenna of a slot */
+    void *model;             /* [n_stored][n_sample]; NULL: none */
+    const int64_t *first;    /* [n_slot] index of the first antenna of a slot */
     const msi_c64 *jones;    /* [n_antenna][n_chan][form] */
     const double2 *slope;    /* [n_antenna][n_chan]; NULL: none */
     const slot_shift *shift; /* [n_slot]; NULL without slopes */
 };
 
-/* A facet of a rule. */
+/* A facet, with members of the rule. */
 struct facet_view {
     msi_gain_form form;
     msi_gain_planes map;
     int n_image, n_stored, n_term;
     double reference_hz, l, m;
-    int first, n; /* planes that are made, of n_image * n_term */
+    int first, n; /* planes [first, first + n) of n_image * n_term */
 };
 
 /* A row, with the indices of its antennas' gains. */
 struct row_view {
     const double *uvw;
-    int64_t slot, p, q; /* antennas */
+    int64_t slot, p, q; /* p, q: indices of its antennas */
 };
 
 __device__ row_view row_of(const part_view &a, const facet_view &f, int64_t row)
@@ -69,7 +69,8 @@ __device__ row_view row_of(const part_view &a, const facet_view &f, int64_t row)
     return r;
 }
 
-/* Compute the factor that turns a sample from the facet's centre to that of the image; its conjugate turns it back. */
+/* Compute the phase factor that shifts a sample from the facet's centre to the image's centre. Its conjugate shifts it
+ * in the other direction. */
 __device__ msi_c64 turn_of(const part_view &a, const facet_view &f, const row_view &r, double freq_hz)
 {
     double path = r.uvw[0] * f.l + r.uvw[1] * f.m;
@@ -81,7 +82,7 @@ __device__ msi_c64 turn_of(const part_view &a, const facet_view &f, const row_vi
     return t;
 }
 
-/* Compute the coordinates of a sample that has its own, in metres at MSI_FACET_BENT_HZ. */
+/* Compute the uvw of a sample with slopes, in metres at MSI_FACET_BENT_HZ. */
 __device__ void bend(const part_view &a, const row_view &r, int32_t chan, double *to)
 {
     const double scale = a.freq_hz[chan] / MSI_FACET_BENT_HZ,
@@ -97,7 +98,7 @@ __device__ void bend(const part_view &a, const row_view &r, int32_t chan, double
     to[2] = r.uvw[2] * scale;
 }
 
-/* Return the power by which values of a term are multiplied. */
+/* Return x^term, with x = frequency / reference_hz - 1. */
 __device__ double power_of(const facet_view &f, double freq_hz, int term)
 {
     double x = 1;
@@ -110,7 +111,7 @@ __device__ const msi_c64 *gain_of(const part_view &a, const facet_view &f, int64
     return a.jones + (antenna * a.n_chan + chan) * (int)f.form;
 }
 
-/* Return the weight of a sample in an image plane. Gains that mix planes need all of them. */
+/* Return the weight of a sample in an image plane. If gains mix planes, it is 0 unless all planes have a weight. */
 __device__ float weight_of(const part_view &a, const facet_view &f, int plane, int64_t i)
 {
     if (f.form > MSI_GAIN_SCALAR)
@@ -130,7 +131,7 @@ template <typename T> __device__ msi_c64 value_at(const void *of, int64_t i)
 
 /* ---- Sums over samples ------------------------------------------------------------------------------------------ */
 
-/* Totals of samples, as msi_gpu_totals. */
+/* Totals of samples, as in msi_gpu_totals. */
 struct tally {
     int64_t n_sample, n_outside;
     double w_min, w_max, sum_weight, largest_weight, largest_jy, largest_product;
@@ -170,7 +171,7 @@ struct response {
 
 /* ---- Kernels ---------------------------------------------------------------------------------------------------- */
 
-/* Form the samples of a facet. Given: u_limit, v_limit  wavelengths beyond which the image cannot hold a sample */
+/* Form the samples of a facet. Given: u_limit, v_limit  largest |u|, |v| of the image's uv plane, in wavelengths */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     k_form(part_view a, facet_view f, double u_limit, double v_limit, msi_gpu_samples to, tally *out)
@@ -313,7 +314,7 @@ __global__ void __launch_bounds__(THREADS) k_respond(part_view a, facet_view f, 
 /* A part of the store: its memory, and its gains on the host. */
 struct facet_part {
     msi_facet_part host = {};
-    std::vector<int64_t> segment; /* their numbers */
+    std::vector<int64_t> segment; /* indices of its segments */
     std::vector<int64_t> slot, first, first_of_slot;
     int64_t n_row = 0;
     msi_c64 *jones = nullptr; /* allocated by msi_alloc */
@@ -429,7 +430,7 @@ struct msi_facet_samples {
         return on.wait();
     }
 
-    /* Copy an array of all segments of a part, which follow each other on the device. */
+    /* Copy an array of each segment of a part to consecutive memory of the device. */
     template <typename GET> int copy_array(const facet_part *p, char *to, GET get)
     {
         for (const int64_t i : p->segment) {
@@ -527,7 +528,7 @@ struct msi_facet_samples {
     }
 };
 
-/* Return the bytes of the tables of gains of samples, on a GPU and in host memory alike. */
+/* Return the bytes of the tables of gains. They are the same on the GPU and in host memory. */
 static int64_t bytes_of_gains(const msi_facet_samples *f)
 {
     int64_t bytes = f->n_slot * (int64_t)(f->has_slopes ? sizeof(slot_shift) : 0);
@@ -537,7 +538,7 @@ static int64_t bytes_of_gains(const msi_facet_samples *f)
     return bytes;
 }
 
-/* Count the bytes of samples on a GPU, those of a facet with some planes, and their order. */
+/* Return the bytes of the samples on a GPU, of the samples of a facet with n_plane planes, and of their order. */
 static int64_t bytes_with(const msi_facet_samples *f, int n_plane)
 {
     const msi_vis_store *s = f->store;
@@ -550,14 +551,14 @@ static int64_t bytes_with(const msi_facet_samples *f, int n_plane)
                   own =
                       n_plane * (value + (int64_t)sizeof(float)) * n_sample + uvw * (f->has_slopes ? n_sample : n_row);
     const int64_t stored = s->coordinates ? value : 2 * value + (int64_t)sizeof(float);
-    /* The store's planes with a model; a facet's samples twice, since its gridder copies them; their order, with the
-     * values of several planes. */
+    /* The store's planes and their model; a facet's samples twice, because its gridder copies them; their order, with
+     * the values of all planes. */
     return f->facet.n_stored * n_sample * stored + n_row * (uvw + 8) + 2 * own +
            (order + (n_plane > 1 ? n_plane * value : 0)) * n_sample + bytes_of_gains(f);
 }
 
-/* Check that a GPU has this memory, with a fifth left for plans. Given: n_copy  of the samples on this GPU. Returned:
- * f->at_once */
+/* Check that a GPU has enough memory for the samples, with a fifth left for plans. Given: n_copy  number of copies of
+ * the samples on this GPU. Returned: f->at_once */
 static int check_memory(msi_facet_samples *f, int n_copy)
 {
     size_t free_bytes, total_bytes;
@@ -679,7 +680,7 @@ int msi_facet_samples_fetch_model(msi_facet_samples *f, msi_vis_store *store)
     for (const auto &p : f->part)
         for (int k = 0; k < f->facet.n_stored; k++) {
             size_t at = 0;
-            int64_t begin = 0; /* where the segment's visibilities begin */
+            int64_t begin = 0; /* offset of the segment's visibilities */
             const auto place = [&](int64_t byte) {
                 const msi_vis_segment *s = &store->segment[p->segment[at]];
                 for (; byte >= begin + s->n_row * s->n_chan * each; s = &store->segment[p->segment[++at]])

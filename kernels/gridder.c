@@ -10,7 +10,7 @@
  * 4. Workers, if there are any, share the plan (kernels/workers.h).
  * 5. The strategy's functions (msi_strategy_ops) do the work. Gridders that predict or make residuals keep the plan and
  *    everything it derived from the samples or the model; images without residuals have a plan for one call.
- * All are in one file because struct msi_gridder is private to it.
+ * These functions are in one file, which is the only one that knows struct msi_gridder.
  */
 #include "kernels/gridder.h"
 
@@ -41,7 +41,7 @@ struct msi_gridder {
     int is_weighted; /* the store's weights have been multiplied by density weights */
     msi_gridder_report report;
     msi_plan *plan;       /* plan of a gridder that predicts or makes residuals; NULL: not made yet */
-    msi_workers *workers; /* that share the plan; NULL: none */
+    msi_workers *workers; /* workers that share the plan; NULL: none */
 
     /* For residuals: */
     struct {
@@ -67,13 +67,13 @@ static int count_model_planes(const msi_gridder_spec *s)
     return s->n_plane * (s->n_term > 1 ? s->n_term : 1);
 }
 
-/* Count the images that a gridder makes, including its PSF, or the models that it predicts from. */
+/* Count the images that a gridder makes, including its PSF, or the model planes from which it predicts. */
 static int count_images(const msi_gridder_spec *s)
 {
     return s->predict ? s->n_plane : (s->psf_only ? 0 : count_model_planes(s)) + (s->psf || s->psf_only);
 }
 
-/* Set OpenMP's number of threads, which plans and strategies use, to the gridder's. Returns: the caller's number, for
+/* Set OpenMP's number of threads, which plans and strategies use, to the gridder's. Returns: the former number, for
  * end_threads */
 static int begin_threads(const msi_gridder *g)
 {
@@ -148,7 +148,7 @@ static int has_workers(const msi_gridder *g)
 }
 
 /*
- * Share a plan out to the gridder's workers, and lower the estimated time accordingly.
+ * Divide a plan among the gridder's workers, and lower the estimated time accordingly.
  * Returned: *out, owned by the caller, freed by msi_workers_free; NULL without workers, and after a failure
  */
 static int create_workers(msi_gridder *g, const msi_plan_request *request, const msi_plan *plan, msi_workers **out)
@@ -199,7 +199,7 @@ static void request_stored_samples(msi_plan_request *r, const msi_vis_store *s)
 }
 
 /*
- * Make the plan with the lowest estimated time; the gridder's strategy and report become that plan's.
+ * Make the plan with the lowest estimated time, and set the gridder's strategy and report to those of the plan.
  * Returned: *plan, owned by the caller, freed by the strategy
  */
 static int choose_plan(msi_gridder *g, const msi_plan_request *request, msi_plan **plan)
@@ -501,7 +501,7 @@ static int fits_gpu(const msi_gridder *g, int64_t bytes)
     return msi_gpu_memory(g->spec.device, &free_bytes, &total_bytes) == MSI_OK && bytes <= (int64_t)(free_bytes / 4);
 }
 
-/* Return 1 if the samples of a gridder can be on its GPU, which has memory for n_sample samples in n_row rows. */
+/* Return 1 if the gridder can use samples on its GPU, and the GPU has memory for n_sample samples in n_row rows. */
 static int can_move_to_gpu(const msi_gridder *g, int64_t n_sample, int64_t n_row)
 {
     if (!g->strategy || g->strategy->backend != MSI_BACKEND_CUDA || g->spec.predict || g->spec.tagged ||
@@ -511,7 +511,7 @@ static int can_move_to_gpu(const msi_gridder *g, int64_t n_sample, int64_t n_row
     return fits_gpu(g, msi_gridder_store_bytes(g, n_sample, n_row));
 }
 
-/* Take the sums of weights of each plane: sums as added are of all planes together. */
+/* Sum the weights of each plane on the GPU. The sums that were made while samples were added are over all planes. */
 static int weigh_on_gpu(msi_vis_store *s)
 {
     return s->n_plane > 1 && msi_density_gpu_weigh(s, NULL, NULL) ? msi_gpu_samples_move_to_host(s) : MSI_OK;
@@ -672,7 +672,7 @@ int msi_gridder_weight(msi_gridder *g, msi_density *density, const msi_weighting
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
 
-/* In the progress of an image, summing weights is one of this many parts. */
+/* Summing weights is one of this many parts in the progress of an image. */
 enum { SUM_PARTS = 20 };
 
 int msi_gridder_planes(const msi_gridder *g, int n, msi_planes **out)

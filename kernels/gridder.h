@@ -31,13 +31,14 @@ typedef struct msi_gridder msi_gridder;
  * Returned: *out, owned by the caller, freed by msi_gridder_free; NULL after a failure
  * Returns:  0, MSI_ERANGE (a member outside its range, or no strategy of this name), MSI_EGPU (a GPU was requested and
  *           is not available), MSI_ENOMEM
- * Notes:    whether a plan reaches the accuracy is known once samples are there, or from msi_gridder_estimate.
+ * Notes:    msi_gridder_estimate, or the first image or prediction, checks that a plan reaches the accuracy.
  */
 int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec);
 
 /*
- * msi_gridder_create_early - make a gridder that can take samples before its strategy is chosen, without waiting for a
- * device. Until msi_gridder_bind it only takes samples, reports on them, and can be freed.
+ * msi_gridder_create_early - make a gridder to which samples can be added before its strategy is chosen, so that the
+ * caller need not wait for a device. Before msi_gridder_bind only functions that add samples, report, and free may be
+ * called.
  * Given, returned: as msi_gridder_create
  * Returns:  0, MSI_ERANGE (a member outside its range), MSI_ENOMEM
  */
@@ -74,8 +75,8 @@ int msi_gridder_add(msi_gridder *g, const msi_vis_block *block);
 int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block);
 
 /*
- * msi_gridder_reserve_rows - reserve rows of the gridder's store (vis_store.h), for a caller that converts samples there
- * instead of adding blocks. Before msi_gridder_weight. Returns: as msi_vis_store_reserve
+ * msi_gridder_reserve_rows - reserve rows of the gridder's store (vis_store.h), for a caller that converts samples
+ * there instead of adding blocks. Before msi_gridder_weight. Returns: as msi_vis_store_reserve
  * msi_gridder_count_rows - as msi_vis_store_count.
  * msi_gridder_commit_rows - as msi_vis_store_commit; after a failure there may be no samples.
  */
@@ -84,35 +85,36 @@ void msi_gridder_count_rows(const msi_gridder *g, msi_vis_rows *rows, int64_t fi
 int msi_gridder_commit_rows(msi_gridder *g, const msi_vis_rows *rows, int64_t n);
 
 /*
- * msi_gridder_store - return the stored samples, in host memory, for callers that make other samples of them: with
- * another centre, or with gains. Borrowed until samples are added, cleared or freed. Visibilities of a gridder that
- * predicts may be written.
+ * msi_gridder_store - return the stored samples, in host memory, for callers that derive other samples from them, such
+ * as samples for another centre or with gains. Borrowed until samples are added, cleared or freed. The caller may write
+ * the visibilities of a gridder that predicts.
  */
 msi_vis_store *msi_gridder_store(msi_gridder *g);
 
 /* ---- Samples on the GPU ----------------------------------------------------------------------------------------- */
 
 /*
- * msi_gridder_move_to_gpu - move a gridder's samples to its GPU, if that has enough memory and the gridder can use them
- * there; otherwise nothing changes.
- * Given:   n_sample, n_row  of all gridders whose samples are to be there
+ * msi_gridder_move_to_gpu - move a gridder's samples to its GPU, if the GPU has enough memory and the gridder can use
+ * them there; otherwise change nothing.
+ * Given:   n_sample, n_row  totals of all gridders whose samples will be on the GPU
  * Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EOUTPUT; after a failure there are no samples
  * Notes:   gridders that are not bound to a GPU, that predict, with tags, terms or workers keep samples in host memory.
  *
- * msi_gridder_gpu_begin - do so before the last block, and put those that are added on the GPU too.
- * Given:   n_sample, n_row  of all blocks
+ * msi_gridder_gpu_begin - move the samples to the GPU before all blocks are added. Later blocks are also stored there.
+ * Given:   n_sample, n_row  totals of all blocks
  * Returns: 0, MSI_ENOMEM, MSI_EGPU
  *
- * msi_gridder_gpu_end - wait until all of them are there, after the last block, or the last commit of several planes.
- * Without enough memory on the GPU they are in host memory. Returns: as msi_gridder_move_to_gpu
+ * msi_gridder_gpu_end - wait until all samples are on the GPU; call it after the last block, or after the last commit
+ * of several planes. If the GPU has not enough memory, the samples are in host memory. Returns: as
+ * msi_gridder_move_to_gpu
  */
 int msi_gridder_move_to_gpu(msi_gridder *g, int64_t n_sample, int64_t n_row);
 int msi_gridder_gpu_begin(msi_gridder *g, int64_t n_sample, int64_t n_row);
 int msi_gridder_gpu_end(msi_gridder *g);
 
 /*
- * msi_gridder_gpu_reserve - reserve space for samples in the memory of a gridder's GPU, for a kernel to fill: for
- * samples that are on the GPU already, or are converted there. Builds without CUDA do not have this function.
+ * msi_gridder_gpu_reserve - reserve memory for samples on a gridder's GPU, which a kernel fills. It is for samples that
+ * are already on the GPU, or are computed there. Builds without CUDA do not have this function.
  * Given:    g  on a GPU, without spec.store_bytes and workers; all of its samples, if any, were added this way; before
  *              msi_gridder_weight
  *           freq_hz  [n_chan], at most MSI_STORE_MAX_CHAN
@@ -124,8 +126,8 @@ int msi_gridder_gpu_reserve(msi_gridder *g, int64_t n_row, int32_t n_chan, const
                             msi_gpu_samples *samples);
 
 /*
- * msi_gridder_gpu_commit - add the samples that the reserved space was filled with, as msi_gridder_add does a block.
- * Of several planes they are complete after msi_gridder_gpu_end. Given: figures  totals of these samples. Returns: as
+ * msi_gridder_gpu_commit - add the samples in the reserved memory, as msi_gridder_add does with a block. If there are
+ * several planes, call msi_gridder_gpu_end after the last commit. Given: figures  totals of these samples. Returns: as
  * msi_gridder_add
  * msi_gridder_gpu_discard - free the reserved space.
  */
@@ -133,8 +135,8 @@ int msi_gridder_gpu_commit(msi_gridder *g, const msi_gpu_totals *figures);
 void msi_gridder_gpu_discard(msi_gridder *g);
 
 /*
- * msi_gridder_gpu_samples - get the samples committed as number i, from 0; after a prediction with its visibilities.
- * Returns: 1; 0 if there are fewer, or samples are in host memory
+ * msi_gridder_gpu_samples - get the samples of commit i, counted from 0. After a prediction they have its visibilities.
+ * Returns: 1; 0 if there are fewer commits, or samples are in host memory
  */
 int msi_gridder_gpu_samples(const msi_gridder *g, int64_t i, msi_gpu_samples *out);
 
@@ -200,8 +202,8 @@ int msi_gridder_refine(msi_gridder *g, double accuracy);
  */
 void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_weight, int64_t *n_vis);
 
-/* msi_gridder_weights_add - add those of the first n_plane planes to sum_weight and n_vis, and raise largest_weight to
- * them, for an image of several gridders. Each of the three may be NULL. */
+/* msi_gridder_weights_add - combine the figures of msi_gridder_weights of several gridders: add the first n_plane
+ * planes to sum_weight and n_vis, and set largest_weight to the maximum. Each of the three may be NULL. */
 void msi_gridder_weights_add(msi_gridder *g, int n_plane, double *sum_weight, double *largest_weight, int64_t *n_vis);
 
 /* msi_gridder_band, msi_gridder_moments - as msi_vis_store_band and msi_vis_store_moments, with weights as
@@ -212,9 +214,9 @@ void msi_gridder_moments(const msi_gridder *g, double middle_hz, double half_hz,
 /* ---- Predictions ------------------------------------------------------------------------------------------------ */
 
 /*
- * msi_gridder_expect - announce the samples of all batches, if the store is cleared by msi_gridder_clear in between:
- * one plan, and one transform of a model, then serve all batches.
- * Given: n_sample, n_row  of one batch; w_min_lambda, w_max_lambda  of |w| over all samples, in wavelengths
+ * msi_gridder_expect - announce the samples of several batches, between which the store is cleared by
+ * msi_gridder_clear. One plan, and one transform of the model, are then used for all batches.
+ * Given: n_sample, n_row  of one batch; w_min_lambda, w_max_lambda  range of |w| over all samples, in wavelengths
  */
 void msi_gridder_expect(msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda);
 
@@ -238,8 +240,8 @@ msi_precision msi_gridder_precision(const msi_gridder *g);
  *     V = sum over pixels of S exp(+2 pi i (u l + v m + w (n - 1))).
  * Returns: 0, MSI_ERANGE (no plan reaches the accuracy), MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED, MSI_EINTERNAL (no
  *          model)
- * Notes:   the transpose of msi_gridder_image before its division by the sum of weights. A sample beyond the uv plane
- *          that the image can hold is predicted too: the Fourier transform of a pixel grid is periodic.
+ * Notes:   it is the transpose of msi_gridder_image before division by the sum of weights. Samples beyond the uv plane
+ *          of the image are predicted too, because the Fourier transform of a pixel grid is periodic.
  */
 int msi_gridder_predict(msi_gridder *g);
 
@@ -257,12 +259,12 @@ int msi_gridder_fetch(msi_gridder *g, int64_t n_row, int32_t n_chan, const doubl
 void msi_gridder_clear(msi_gridder *g);
 
 /*
- * msi_gridder_report_get - copy the current figures; those of the plan are set by the first image or prediction.
+ * msi_gridder_report_get - copy the current figures. The first image or prediction sets the figures of the plan.
  * Returned: *report  its strings are static
  */
 void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report);
 
-/* msi_gridder_report_add - add the times of figures to those of others, and keep the rest of them. Given and returned:
+/* msi_gridder_report_add - copy the figures of a report, with its times added to those of *all. Given and returned:
  * *all */
 void msi_gridder_report_add(msi_gridder_report *all, const msi_gridder_report *of);
 
@@ -270,8 +272,9 @@ void msi_gridder_report_add(msi_gridder_report *all, const msi_gridder_report *o
 int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t n_row);
 
 /*
- * msi_gridder_estimate - plan for a number of samples and a range of |w|, without data: for dry runs and memory plans.
- * Given:    n_sample, n_row  to be added; w_min_lambda, w_max_lambda  of |w| in wavelengths (min > max: no samples)
+ * msi_gridder_estimate - plan for a number of samples and a range of |w|, without data, for dry runs and memory plans.
+ * Given:    n_sample, n_row  numbers to be added; w_min_lambda, w_max_lambda  range of |w| in wavelengths (min > max:
+ *           no samples)
  * Returned: *report  with the plan's figures and the store's bytes; after a failure only with the latter
  * Returns:  0, MSI_ERANGE (no plan reaches the accuracy), MSI_ENOMEM, MSI_EGPU
  */
@@ -282,9 +285,9 @@ int msi_gridder_estimate(const msi_gridder *g, int64_t n_sample, int64_t n_row, 
 void msi_gridder_free(msi_gridder *g);
 
 /*
- * msi_gridder_estimate_sharing - estimate how the workers of a gridder share the work (workers.h), and the gain.
- * Given:    report  of a plan; n_image  of the gridder, including its PSF; 0: predictions; n_worker
- * Returned: what  "images" or "samples"; time  estimated, relative to one worker
+ * msi_gridder_estimate_sharing - estimate how the workers of a gridder divide the work (workers.h), and the time.
+ * Given:    report  report of a plan; n_image  number of images, including the PSF; 0: predictions; n_worker
+ * Returned: what  "images" or "samples"; time  estimated time, relative to one worker
  */
 typedef struct msi_gridder_sharing {
     const char *what;
@@ -295,8 +298,8 @@ msi_gridder_sharing msi_gridder_estimate_sharing(const msi_gridder_report *repor
 /* ---- Density weights -------------------------------------------------------------------------------------------- */
 
 /*
- * msi_density_add - add the current weights of a gridder's plane 0 and, separately, those of samples that plane 0
- * lacks; several gridders (channels of an MFS image) add up.
+ * msi_density_add - add the current weights of a gridder's plane 0 and, separately, the weights of samples that plane 0
+ * does not have. It may be called for several gridders, such as the channels of an MFS image.
  * Returns: 0, MSI_ENOMEM
  */
 int msi_density_add(msi_density *d, const msi_gridder *g);

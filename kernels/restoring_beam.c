@@ -9,9 +9,7 @@
 
 /* ---- Resampling of the PSF ---- */
 
-/* The values of a PSF between its pixels. */
-
-/* The part of a PSF to evaluate: offsets from the centre of up to half_x and half_y pixels, in steps of 1 / factor. */
+/* The part of a PSF to resample: offsets from the centre of up to half_x and half_y pixels, in steps of 1 / factor. */
 typedef struct msi_psf_part {
     int64_t half_x, half_y;
     int factor;
@@ -34,9 +32,9 @@ static double bessel_i0(double x)
 }
 
 /*
- * Return the shape of the Kaiser window with this half width. A longer window has a better attenuation, or a steeper
- * edge of its passband. The edge is kept at 0.28 turns a pixel until the attenuation is 200 dB (Kaiser's formulas
- * relate half width, attenuation in dB, edge and shape).
+ * Return the shape parameter of the Kaiser window with this half width. A longer window has a higher attenuation, or a
+ * wider passband. The passband ends at 0.28 cycles per pixel until the attenuation is 200 dB; longer windows widen it.
+ * Kaiser's formulas relate half width, attenuation in dB, passband and shape.
  */
 static double kaiser_shape(int64_t half)
 {
@@ -53,7 +51,7 @@ typedef struct axis {
     double *tap;  /* [factor][2 half] weights of pixels floor(x) - half + 1 .. floor(x) + half; owned */
 } axis;
 
-/* Given: n  pixels of the image along the axis */
+/* Compute the taps of an axis. Given: n  pixels of the image along the axis */
 static int make_axis(axis *a, int64_t n, int64_t part, int factor)
 {
     const int64_t to_edge = n - 1 - n / 2 < n / 2 ? n - 1 - n / 2 : n / 2;
@@ -96,18 +94,17 @@ static double pixel_at(const msi_image_geometry *g, const void *psf, msi_precisi
 /*
  * psf_resample - evaluate the middle of a PSF on finer pixels.
  *
- * A PSF is a sum of cosines whose frequencies lie below half a turn a pixel, because samples outside the uv plane of
- * the image are dropped. So its pixels define it everywhere: it is their convolution with sin(pi x) / (pi x). Here the
- * sinc is multiplied by a Kaiser window that ends at the edge of the image at the latest, so that pixels outside the
- * image are not needed.
+ * A PSF is a sum of cosines with frequencies below half a cycle per pixel, because samples outside the uv plane of the
+ * image are dropped. By the sampling theorem it is the convolution of its pixels with sin(pi x) / (pi x). Here the sinc
+ * is multiplied by a Kaiser window that does not extend beyond the edge of the image.
  *
- * Given:    geometry, psf [ny][nx]  centre at pixel (nx/2, ny/2); a NaN takes the value of the opposite pixel, or 0
+ * Given:    geometry, psf [ny][nx]  centre at pixel (nx/2, ny/2); a NaN is replaced by the opposite pixel, or by 0
  *           part                    within the image
  * Returned: *fine [2 half_y factor + 1][2 half_x factor + 1]  to be freed with msi_free; NULL if the image is too
  *           small: the window would have fewer than 4 pixels on each side
  * Returns:  0 or MSI_ENOMEM
- * Notes:    The error is below 1e-5 of the sum of the cosines' moduli for frequencies of up to 0.28 turns a pixel with
- *           8 pixels of window; and below 1e-9 for 0.45 turns with 64 pixels, the most that are used.
+ * Notes:    with a window of 8 pixels the error is below 1e-5 of the sum of the cosines' moduli for frequencies up to
+ *           0.28 cycles per pixel; with the widest window, 64 pixels, below 1e-9 up to 0.45 cycles per pixel.
  */
 static int psf_resample(double **fine, const msi_image_geometry *g, const void *psf, msi_precision precision,
                         const msi_psf_part *part)
@@ -148,26 +145,26 @@ out:
     return rc;
 }
 
-/* Pixels of the lobe are at least this part of the peak. */
+/* The lobe consists of pixels that are at least this part of the peak. */
 static const double THRESHOLD = 0.35;
 
-/* The logarithm must decrease by at least this from the centre to the outermost pixel. A smaller decrease is rounding
- * of the image. */
+/* The logarithm of a gaussian must decrease by at least this from the centre to the outermost pixel. A smaller decrease
+ * may be rounding. */
 static const double LEAST_FALL = 1e-3;
 
 enum {
-    MAX_SAMPLES = 1 << 20, /* the inner part of a larger lobe suffices */
+    MAX_SAMPLES = 1 << 20, /* largest number of pixels of a fit; of larger lobes only the inner part is used */
     MAX_ITERATIONS = 100,
     MAX_FINE = 1 << 22, /* pixels of a resampled PSF */
     MAX_FACTOR = 64
 };
 
-/* A beam with fewer pixels than this across its narrow axis is fitted to finer pixels: the fit to those of a beam of 6
- * would be off by 0.3 %. */
+/* If a beam has fewer pixels than this across its narrow axis, the PSF is resampled to finer pixels. Without
+ * resampling, the fit of a beam of 6 pixels has an error of 0.3 %. */
 static const double ENOUGH_PIXELS = 64;
 
-/* A pixel of the fit: its offset from the centre in cells of the y axis, its value relative to the peak, and the part
- * of the pixel that lies in the lobe. */
+/* A pixel of the fit: its offset from the centre in cells of the y axis, its value relative to the peak, and its
+ * weight, the part of the pixel that is in the lobe. */
 typedef struct sample {
     double east, north, value, weight;
 } sample;
@@ -177,7 +174,7 @@ typedef struct lobe {
     int64_t n;
     sample *s;     /* [n] owned */
     double radius; /* radius of the outermost sample, cells */
-    int cut;       /* the image ends before the lobe does */
+    int cut;       /* 1: the lobe extends beyond the image */
 } lobe;
 
 /* Pixels of the lobe whose neighbours have not been examined yet. */
@@ -195,8 +192,8 @@ static double value_at(const msi_image_geometry *g, const void *psf, msi_precisi
 }
 
 /*
- * Return the part of a pixel that lies above the threshold, as if its values were a plane. The sum of these parts along
- * a row or a column does not depend on where the edge crosses pixels.
+ * Return the part of a pixel that is above the threshold, with the values in the pixel approximated by a plane. The sum
+ * of these parts changes smoothly when the lobe moves relative to the pixels.
  */
 static double part_inside(const msi_image_geometry *g, const void *psf, msi_precision precision, int64_t dx, int64_t dy,
                           double centre)
@@ -208,7 +205,7 @@ static double part_inside(const msi_image_geometry *g, const void *psf, msi_prec
     return slope > 0 && isfinite(part) ? fmin(1, fmax(0, part)) : value >= THRESHOLD;
 }
 
-/* Make space for one more pixel and sample, of at most `most`. Given and returned: *capacity  pixels that fit */
+/* Grow the arrays for one more pixel and sample, up to `most`. Given and returned: *capacity  in pixels */
 static int make_space(lobe *l, pixel_queue *q, int64_t *capacity, int64_t most)
 {
     enum { FIRST = 1 << 12 };
@@ -221,8 +218,8 @@ static int make_space(lobe *l, pixel_queue *q, int64_t *capacity, int64_t most)
 }
 
 /*
- * Collect the lobe by a breadth-first flood fill, so that MAX_SAMPLES cuts it off along a circle. Half of the plane
- * would suffice, because PSFs are point symmetric. But the other half costs little, and makes up for NaN on one side.
+ * Collect the lobe by a breadth-first flood fill, so that MAX_SAMPLES limits it to a circle. PSFs are point symmetric,
+ * so half of the plane would suffice; but the other half costs little, and replaces NaN on one side.
  */
 static int collect_lobe(lobe *l, const msi_image_geometry *g, const void *psf, msi_precision precision, double box_rad)
 {
@@ -233,7 +230,7 @@ static int collect_lobe(lobe *l, const msi_image_geometry *g, const void *psf, m
     int64_t capacity = 0;
     uint8_t *seen = NULL;
     pixel_queue q = {0, 0, NULL};
-    /* Only the lobe's part of these is touched. */
+    /* Only the part that the lobe covers is accessed. */
     if ((rc = msi_alloc_sparse(&seen, n_pixel, 1, MAX_SAMPLES, "beam fit"))) goto out;
     if ((rc = make_space(l, &q, &capacity, most))) goto out;
     double aspect = g->cell_x_rad / g->cell_y_rad, half = box_rad > 0 ? 0.5 * box_rad / g->cell_y_rad : INFINITY;
@@ -312,7 +309,7 @@ static int solve_circle(const double m[3][3], const double r[3], double x[3])
     return sum > 0 && isfinite(x[0]);
 }
 
-/* Compute the derivatives of the quadratic to a, b and c at a sample. */
+/* Compute the derivatives of the quadratic form with respect to a, b and c at a sample. */
 static void basis(const sample *s, double d[3])
 {
     d[0] = s->east * s->east;
@@ -332,14 +329,14 @@ static double chi_squared(const lobe *l, const double q[3])
     return sum;
 }
 
-/* Fit the logarithms: -ln(value) is linear in the parameters. Weights of value^2 compensate for the effect of the
- * logarithm on the errors. Return 0 if there is no solution. */
+/* Compute starting values by a linear fit: -ln(value) is linear in the parameters. Weights of value^2 compensate for
+ * the effect of the logarithm on the errors. Return 0 if there is no solution. */
 static int start_values(const lobe *l, solver *solve, double q[3])
 {
     double m[3][3] = {{0}}, r[3] = {0}, d[3];
     for (int64_t i = 0; i < l->n; i++) {
         double v = l->s[i].value;
-        if (!(v > 0.05)) v = 0.05; /* a neighbour of the centre in the first null: keep the logarithm finite */
+        if (!(v > 0.05)) v = 0.05; /* a neighbour of the centre may be 0 or negative: keep the logarithm finite */
         const double weight = l->s[i].weight * v * v;
         basis(&l->s[i], d);
         for (int j = 0; j < 3; j++) {
@@ -350,7 +347,7 @@ static int start_values(const lobe *l, solver *solve, double q[3])
     return solve(m, r, q);
 }
 
-/* Improve q by Levenberg-Marquardt steps until it does not change any more. */
+/* Improve q by Levenberg-Marquardt steps until it converges. */
 static void refine_gaussian(const lobe *l, solver *solve, double q[3])
 {
     double lambda = 1e-3, chi2 = chi_squared(l, q);
@@ -385,18 +382,18 @@ static void refine_gaussian(const lobe *l, solver *solve, double q[3])
 /* Compute the beam of a gaussian q = (a, b, c). Return 0 if it does not fall off within the radius. */
 static int beam_of(msi_beam *beam, const double q[3], double radius, double cell_rad)
 {
-    /* Widths follow from the eigenvalues of ((a, b), (b, c)), the larger width from the smaller eigenvalue. */
+    /* The eigenvalues of ((a, b), (b, c)) give the widths; the smaller eigenvalue gives the larger width. */
     const double mean = 0.5 * (q[0] + q[2]), spread = hypot(0.5 * (q[0] - q[2]), q[1]);
     const double steep = mean + spread, flat = mean - spread;
     if (!(flat * radius * radius > LEAST_FALL) || !isfinite(steep)) return 0;
-    /* Along the major axis (sin pa, cos pa) in (east, north) the quadratic is smallest. */
+    /* The quadratic form is smallest along the major axis, (sin pa, cos pa) in (east, north). */
     double pa = spread > 1e-12 * mean ? 0.5 * atan2(-2 * q[1], q[0] - q[2]) : 0;
     if (pa < 0) pa += MSI_PI;
     *beam = (msi_beam){sqrt(4 * log(2) / flat) * cell_rad, sqrt(4 * log(2) / steep) * cell_rad, pa < MSI_PI ? pa : 0};
     return 1;
 }
 
-/* Fit the lobe of one image. Returned: *cut  the image ends before the lobe does */
+/* Fit the lobe of one image. Returned: *cut  1 if the lobe extends beyond the image */
 static int fit_image(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
                      const msi_psf_fit_constraints *constraints, int *cut)
 {
@@ -422,12 +419,12 @@ out:
 }
 
 /*
- * Choose the part of the PSF around a beam that is resampled.
- * Given: size  the part's widths in units of those of the lobe of this beam
+ * Return the part of the PSF that is resampled for a beam.
+ * Given: size  widths of the part, in widths of the lobe of this beam
  */
 static msi_psf_part part_around(const msi_beam *beam, const msi_image_geometry *g, double size)
 {
-    /* A gaussian is 0.35 at 0.615 of its full width. */
+    /* A gaussian is 0.35 at a distance of 0.615 times its full width at half maximum. */
     const double reach = 0.615 * size, s = sin(beam->pa_rad), c = cos(beam->pa_rad);
     const double east = hypot(beam->major_rad * s, beam->minor_rad * c),
                  north = hypot(beam->major_rad * c, beam->minor_rad * s);
@@ -446,7 +443,7 @@ int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *
     enum { MOST_TRIES = 4 };
     int cut;
     MSI_TRY(fit_image(beam, geometry, psf, precision, constraints, &cut));
-    /* The lobe between pixels may be longer than the first beam says: then resample a larger part. */
+    /* The lobe of the resampled PSF may be longer than the first beam. Then resample a larger part. */
     for (int i = 0, again = 1; again && i < MOST_TRIES; i++) {
         const msi_psf_part part = part_around(beam, geometry, 1.3 * (1 << i));
         const msi_image_geometry fine = {2 * part.half_x * part.factor + 1, 2 * part.half_y * part.factor + 1,
@@ -465,7 +462,7 @@ int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *
     return MSI_OK;
 }
 
-/* Collect the quarter of the box that WSClean fits. Given: width  of the box, pixels */
+/* Collect the quarter of the box that WSClean fits. Given: width  width of the box in pixels */
 static int collect_quarter(lobe *l, const msi_image_geometry *g, const void *psf, msi_precision precision,
                            int64_t width)
 {

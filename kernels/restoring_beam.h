@@ -7,29 +7,27 @@
 
 /* The pixels that a fit uses. */
 typedef enum msi_beam_rule {
-    MSI_BEAM_LOBE,   /* the main lobe down to 0.35, on pixels so fine that their size does not matter */
-    MSI_BEAM_WSCLEAN /* as WSClean 3.1: the quarter west and north of the centre of a box of ten beams */
+    MSI_BEAM_LOBE,   /* the main lobe down to 0.35, resampled so finely that the pixel size does not matter */
+    MSI_BEAM_WSCLEAN /* the pixels of WSClean 3.1: a quarter, west and north of the centre, of a box of ten beams */
 } msi_beam_rule;
 
 /* Constraints of a fit; 0: unconstrained. */
 typedef struct msi_psf_fit_constraints {
     int circular;   /* fit one width: b = 0, a = c */
-    double box_rad; /* leave out pixels farther than half of this from the centre, east or north, except its
+    double box_rad; /* leave out pixels farther than half of this from the centre, east or north, except the centre's
                        neighbours */
 } msi_psf_fit_constraints;
 
 /*
  * msi_psf_fit - fit exp(-(a e^2 + 2 b e n + c n^2)) to a PSF by least squares, e east and n north of the centre.
  *
- * The peak is fixed at 1 on pixel (nx/2, ny/2), where a PSF has it by construction. The fit uses the part of the plane
- * around the centre that is above 0.35 of the peak. A beam with fewer than 64 pixels across is fitted to values between
- * the pixels, so that it does not depend on the size of pixels; if the image is too small for that, to
- * the pixels, always with the centre's eight neighbours. The method is Levenberg-Marquardt, which starts from a fit of
- * a quadratic to the logarithms.
+ * The peak is fixed at 1 on pixel (nx/2, ny/2), where every PSF has it. The fit uses the area around the centre that is
+ * above 0.35 of the peak. If a beam has fewer than 64 pixels across, the PSF is resampled, so that the result does not
+ * depend on the pixel size. If the image is too small for resampling, the fit uses the pixels, including the centre's
+ * eight neighbours. The method is Levenberg-Marquardt; it starts from a fit of a quadratic form to the logarithms.
  *
  * Given:    geometry         cells in radians
- *           psf [ny][nx]     float32 or float64 as precision says, divided by its centre's value before the fit; NaN is
- *           ignored
+ *           psf [ny][nx]     in the given precision; divided by the value at its centre before the fit; NaN is ignored
  * Returned: *beam            full widths at half maximum and position angle (north through east, [0, pi)), radians; NaN
  *                            on failure
  * Returns:  0; MSI_ERANGE (the centre is not positive, or the lobe does not fall off in every direction); MSI_ENOMEM.
@@ -53,9 +51,10 @@ typedef struct msi_beam_choice {
 /*
  * msi_psf_fit_wsclean - fit a beam as WSClean 3.1 does.
  *
- * Its fit is to the pixels of a box of ten beams about the centre, so that sidelobes influence the beam. In the unsigned
- * arithmetic of its code, pixels east or south of the centre become infinitely distant, and only one quarter counts.
- * The first box fits the estimate; while the beam is more than 1.25 times as wide as assumed, the box grows.
+ * The fit uses the pixels of a box of ten beams around the centre, so sidelobes influence the beam. Only the
+ * north-western quarter counts, because the unsigned arithmetic of WSClean's code makes pixels east or south of the
+ * centre infinitely distant. The first box has the size for the estimate. The box grows while the beam is more than
+ * 1.25 times as wide as assumed.
  *
  * Given:    estimate_rad  wavelength / longest baseline, or the taper's width if that is larger
  *           box           widths of the box in beams; 0: ten

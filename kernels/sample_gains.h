@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The algebra of gains: a baseline of antennas p and q sees J_p M J_q^H of a matrix M of correlations. Shared by C and
- * CUDA. */
+/* The algebra of gains: the baseline of antennas p and q measures J_p M J_q^H, with the matrix M of correlations of the
+ * sky. Shared by C and CUDA. */
 #ifndef MSI_SAMPLE_GAINS_H
 #define MSI_SAMPLE_GAINS_H
 
@@ -9,8 +9,8 @@
 /* Forms of a Jones matrix: one number for both feeds, one number for each feed, or all elements XX, XY, YX, YY. */
 typedef enum msi_gain_form { MSI_GAIN_SCALAR = 1, MSI_GAIN_DIAGONAL = 2, MSI_GAIN_FULL = 4 } msi_gain_form;
 
-/* The index of the plane of each Stokes parameter I, Q, U, V, or of each correlation XX, XY, YX, YY, among n planes;
- * -1: there is no plane, and the element is 0. */
+/* Indices of the planes of Stokes I, Q, U, V, or of the correlations XX, XY, YX, YY, among n planes. -1: no plane, the
+ * element is 0. */
 typedef struct msi_gain_planes {
     int is_stokes, is_circular, n;
     int plane[4];
@@ -57,7 +57,7 @@ MSI_HD msi_c64 msi_halved(msi_c64 a)
     return a;
 }
 
-/* msi_gains_to_matrix - make the matrix m [4] of correlations of a sample's planes v. */
+/* msi_gains_to_matrix - compute the matrix m [4] of correlations from the planes v of a sample. */
 MSI_HD void msi_gains_to_matrix(const msi_gain_planes *p, const msi_c64 *v, msi_c64 *m)
 {
     msi_c64 s[4], none;
@@ -76,7 +76,7 @@ MSI_HD void msi_gains_to_matrix(const msi_gain_planes *p, const msi_c64 *v, msi_
     m[2].im = b.im - c.re;
 }
 
-/* msi_gains_from_matrix - make a sample's planes v of the matrix m [4]. */
+/* msi_gains_from_matrix - compute the planes v of a sample from the matrix m [4] of correlations. */
 MSI_HD void msi_gains_from_matrix(const msi_gain_planes *p, const msi_c64 *m, msi_c64 *v)
 {
     msi_c64 s[4];
@@ -94,8 +94,8 @@ MSI_HD void msi_gains_from_matrix(const msi_gain_planes *p, const msi_c64 *m, ms
         if (p->plane[e] >= 0) v[p->plane[e]] = s[e];
 }
 
-/* msi_gains_matrix - apply gains p and q to a matrix m [4] of correlations: J_p M J_q^H, or J_p^H M J_q. Given: form  not
- * MSI_GAIN_SCALAR */
+/* msi_gains_matrix - apply gains p and q to a matrix m [4] of correlations: J_p M J_q^H, or J_p^H M J_q. Given: form 
+ * not MSI_GAIN_SCALAR */
 MSI_HD void msi_gains_matrix(msi_gain_form form, int is_adjoint, const msi_c64 *p, const msi_c64 *q, msi_c64 *m)
 {
     if (form == MSI_GAIN_DIAGONAL) {
@@ -135,10 +135,10 @@ MSI_HD void msi_gains_apply(const msi_gain_planes *map, msi_gain_form form, int 
 }
 
 /* A phase gradient over a facet changes u and v of a sample, differently in each channel. Such samples are stored as
- * rows of one channel, of this frequency. */
+ * rows of one channel with this frequency. */
 #define MSI_FACET_BENT_HZ 1e8
 
-/* The parts of a row's tag: its antennas and its slot, the number of a time for which there are gains. */
+/* The parts of a row's tag: its two antennas, and its slot, the index of a time with gains. */
 MSI_HD int msi_tag_first(uint64_t tag)
 {
     return (int)(tag & 0xffff);

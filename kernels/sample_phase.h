@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Phases of the samples of a row for another centre, channel by channel. */
+/* Phase factors that shift the samples of a row to another centre, channel by channel. */
 #ifndef MSI_SAMPLE_PHASE_H
 #define MSI_SAMPLE_PHASE_H
 
@@ -9,12 +9,12 @@
 #include "kernels/sample_gains.h"
 #include "kernels/store/vis_store.h"
 
-/* Channels between exact values of a phase; those between are products with a step. */
+/* Every this many channels a phase factor is computed exactly; the others are products with a step. */
 enum { MSI_EXACT_PHASE_EVERY = 16 };
 
 typedef struct msi_phases {
-    double turns_hz; /* turns for each hertz */
-    int is_even;     /* frequencies have equal steps */
+    double turns_hz; /* turns per hertz */
+    int is_even;     /* 1: frequencies have equal steps */
     msi_c64 now, step;
 } msi_phases;
 
@@ -24,8 +24,8 @@ static inline msi_c64 msi_turn(double turns)
     return (msi_c64){cos(2 * MSI_PI * turns), sin(2 * MSI_PI * turns)};
 }
 
-/* msi_phases_are_even - return whether the frequencies of a segment have equal steps, to far below the accuracy of a
- * phase. */
+/* msi_phases_are_even - return 1 if the frequencies of a segment have equal steps, within a tolerance far below the
+ * accuracy of a phase. */
 static inline int msi_phases_are_even(const msi_vis_segment *g)
 {
     const int32_t n = g->n_chan;
@@ -35,7 +35,7 @@ static inline int msi_phases_are_even(const msi_vis_segment *g)
     return 1;
 }
 
-/* msi_phases_begin - begin a row. Given: is_even of its segment; turns_m  the path in metres */
+/* msi_phases_begin - begin a row. Given: is_even  from msi_phases_are_even; turns_m  the path in metres */
 static inline msi_phases msi_phases_begin(const msi_vis_segment *g, int is_even, double turns_m)
 {
     msi_phases p = {.turns_hz = turns_m / MSI_SPEED_OF_LIGHT, .is_even = is_even && g->n_chan > 2};
@@ -43,7 +43,7 @@ static inline msi_phases msi_phases_begin(const msi_vis_segment *g, int is_even,
     return p;
 }
 
-/* msi_phases_next - return exp(2 pi i path frequency / c) of channel c, of one channel after the other from 0. */
+/* msi_phases_next - return exp(2 pi i path frequency / c) of channel c. Call it for channels 0, 1, 2 .. in order. */
 static inline msi_c64 msi_phases_next(msi_phases *p, const msi_vis_segment *g, int32_t c)
 {
     p->now =

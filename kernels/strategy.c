@@ -21,13 +21,13 @@
 
 /* ---- Images in tiles ----
  *
- * For images whose grid does not fit in memory: the image is cut into n x n tiles. The samples are
- * turned to the centre of each in turn, and a grid of its size makes it, by any strategy of the default gridder on the
- * CPU. All samples are gridded n^2 times, but the transforms of all tiles together take about the time of those of the
- * image. A prediction is the sum of those of the tiles.
+ * For images whose grid does not fit in memory. The image is divided into n x n tiles. For each tile the phase centre
+ * of the samples is shifted to the middle of the tile, and a strategy of the default gridder on the CPU images the
+ * tile. All samples are gridded n^2 times, but the transforms of all tiles take about as long as those of the whole
+ * image. A prediction is the sum of the predictions of all tiles.
  */
 
-/* One plane of a store's samples, with separate visibilities. */
+/* One plane of a store's samples, with its own visibilities. */
 typedef struct tile_samples {
     msi_vis_store view; /* its segments are copies; the store owns coordinates and weights */
     char *vis;          /* NULL: not made yet */
@@ -36,15 +36,15 @@ typedef struct tile_samples {
 typedef struct tile_plan {
     msi_gridder_spec spec; /* specification of the whole image; its strings belong to the gridder */
     msi_plan_request request;
-    int64_t tile_bytes;  /* the pixels of the largest tile */
-    tile_samples turned; /* to the centre of a tile, or predicted from one */
-    char *model_vis;     /* [planes] of all tiles, each shaped as `turned`; NULL: not made yet */
+    int64_t tile_bytes;  /* bytes of the pixels of the largest tile */
+    tile_samples turned; /* samples shifted to the middle of a tile, or predicted from a tile */
+    char *model_vis;     /* [planes] model visibilities, the sum over tiles, each shaped as `turned`; NULL: not made */
 } tile_plan;
 
 /* A tile, and the plan for its samples. */
 typedef struct tile {
-    int64_t x, y;  /* its first pixel */
-    double dl, dm; /* its centre, from that of the whole image */
+    int64_t x, y;  /* first pixel */
+    double dl, dm; /* offset of its middle from the centre of the whole image */
     msi_gridder_spec spec;
     msi_plan_request request;
     msi_strategy_choice choice;
@@ -63,7 +63,7 @@ static int64_t first_of(int64_t n, int n_tile, int i)
     return n / 2 * i / n_tile * 2;
 }
 
-/* Describe tile i. Given: predict  the tile is degridded */
+/* Set the position and specification of tile i. Given: predict  1: the tile is degridded */
 static void place_tile(const tile_plan *p, int i, int predict, tile *t)
 {
     const msi_image_geometry *g = &p->spec.geometry;
@@ -88,7 +88,7 @@ static void place_tile(const tile_plan *p, int i, int predict, tile *t)
     t->request.host_bytes = p->request.host_bytes > p->tile_bytes ? p->request.host_bytes - p->tile_bytes : 1;
 }
 
-/* Choose the strategy and the plan of a tile. Given: store  its samples; NULL: unknown */
+/* Choose the strategy of a tile, and make its plan. Given: store  its samples; NULL: unknown */
 static int plan_tile(tile *t, const msi_vis_store *store)
 {
     const msi_gridder_report none = {.precision = t->request.precision};
@@ -149,7 +149,7 @@ static int make_samples(tile_samples *s, const msi_vis_store *store)
     return MSI_OK;
 }
 
-/* Let the samples have the weights of a plane of the store. */
+/* Use the weights of a plane of the store for the samples. */
 static void choose_weights(tile_samples *s, const msi_vis_store *store, int plane)
 {
     for (int64_t i = 0; i < store->n_segment; i++)
@@ -172,14 +172,14 @@ static void set_value(void *vis, msi_precision precision, int64_t i, msi_c64 v)
         ((msi_c32 *)vis)[i] = (msi_c32){(float)v.re, (float)v.im};
 }
 
-/* The use of a plane's samples: for an image they are turned to a tile's centre, after those of the model are
- * subtracted; predicted ones are turned back and added. */
+/* A shift of a plane's samples. For an image, subtract the model, and shift the samples to the middle of a tile. For a
+ * prediction, shift the tile's visibilities to the centre of the image, and add them. */
 typedef struct turn {
     int plane; /* plane of the store; -1: the PSF of plane 0, whose visibilities are 1 */
-    int power; /* they are multiplied by x^power, x = frequency / reference_hz - 1 */
+    int power; /* multiply by x^power, x = frequency / reference_hz - 1 */
     double reference_hz;
     int is_prediction;
-    char *model; /* the model's visibilities of the plane, shaped as `turned`; NULL: none */
+    char *model; /* model visibilities of the plane, shaped as `turned`; NULL: none */
 } turn;
 
 static void turn_segment(const tile_samples *s, const msi_vis_store *store, const tile *t, const turn *of, int64_t i,
@@ -225,7 +225,7 @@ static void turn_samples(const tile_samples *s, const msi_vis_store *store, cons
 
 /* ---- Images ---- */
 
-/* Make the images of a tile. Given: model_vis  of all planes; NULL: nothing is subtracted */
+/* Make the images of a tile. Given: model_vis  visibilities of all planes to subtract; NULL: none */
 static int image_tile(tile_plan *p, const msi_residual_job *job, int i, char *model_vis, msi_stage_times *times)
 {
     const int64_t of_plane = count_samples(job->store) * msi_complex_bytes(job->store->precision);
@@ -266,7 +266,7 @@ static int has_value(const msi_image *image)
     return 0;
 }
 
-/* Add the visibilities of a tile of a model image to those of others. Given: of  where they are added */
+/* Predict a tile of a model image, and add its visibilities. Given: of  the visibilities to add to, and the power */
 static int predict_tile(tile_plan *p, const msi_vis_store *store, const void *pixel, int i, const turn *of,
                         msi_stage_times *times)
 {
@@ -287,7 +287,7 @@ static int predict_tile(tile_plan *p, const msi_vis_store *store, const void *pi
     return rc;
 }
 
-/* Predict all planes of a model with their terms into visibilities shaped as `turned`, plane after plane. */
+/* Predict all planes of a model, with their terms. Returned: vis  visibilities shaped as `turned`, plane after plane */
 static int predict_all(tile_plan *p, const msi_vis_store *store, const void *model, int n_term, double reference_hz,
                        char *vis, msi_stage_times *times)
 {
@@ -326,7 +326,7 @@ static int64_t kept_bytes(const tile_plan *p)
     return n * p->request.n_sample * msi_complex_bytes(p->request.precision);
 }
 
-/* Report the largest tile's figures, and the time of all. */
+/* Report the figures of the largest tile, and the estimated time of all tiles. */
 static int report_plan(const tile_plan *p, msi_gridder_report *r)
 {
     const int64_t more = p->tile_bytes + kept_bytes(p);
@@ -429,7 +429,7 @@ static int make_image(msi_plan *plan, const msi_vis_store *store, const int *sto
     return make_residual(plan, &job, times);
 }
 
-/* Put the visibilities of all planes into the store. */
+/* Copy the visibilities of all planes into the store. */
 static void store_predicted(const tile_plan *p, msi_vis_store *store)
 {
     const int64_t each = msi_complex_bytes(store->precision), of_plane = count_samples(store) * each;
@@ -460,8 +460,8 @@ static int make_prediction(msi_plan *plan, msi_vis_store *store, const msi_image
 static const msi_strategy_ops ops = {
     .plan = make_plan, .free = free_plan, .image = make_image, .predict = make_prediction, .residual = make_residual};
 
-/* The strategy of specifications with n_tile > 1. It is not in the table, since the memory of a run decides on tiles
- * before a strategy is chosen. */
+/* The strategy of specifications with n_tile > 1. It is not in the table, because the caller decides on tiles before a
+ * strategy is chosen. */
 static const msi_strategy tiles_strategy = {
     .method = MSI_METHOD_DEFAULT, .name = "tiles", .backend = MSI_BACKEND_CPU, .ops = &ops};
 
@@ -573,14 +573,14 @@ void msi_strategy_choice_free(msi_strategy_choice *choice)
     choice->plan = NULL;
 }
 
-/* Rank how a plan fits into memory: 2 with all its arrays; 1 if arrays that may be in files are; 0 not at all. */
+/* Rate how a plan fits in memory. 2: all its arrays fit; 1: it fits if some arrays are in files; 0: it does not fit. */
 static int how_it_fits(const msi_gridder_report *r, const msi_plan_request *request, int64_t available_bytes)
 {
     if (r->least_grid_bytes <= available_bytes) return 2;
     return r->least_grid_bytes - r->work_bytes <= request->paged_bytes;
 }
 
-/* Return 1 if plan a is better: one that fits better, then the faster or smaller one. */
+/* Return 1 if plan a is better than b: it fits in memory better or, if they fit equally, is faster or smaller. */
 static int is_better_plan(const msi_gridder_report *a, const msi_gridder_report *b, const msi_plan_request *request,
                           int64_t available_bytes)
 {
@@ -589,8 +589,8 @@ static int is_better_plan(const msi_gridder_report *a, const msi_gridder_report 
     return a_fits ? a->estimate_s < b->estimate_s : a->least_grid_bytes < b->least_grid_bytes;
 }
 
-/* Find the best plan of all strategies of a name (NULL: any). A strategy that cannot serve (MSI_ERANGE) is skipped; if
- * all are, the last error stands. */
+/* Find the best plan of all strategies of a name (NULL: any). Strategies that return MSI_ERANGE are skipped. If all are
+ * skipped, return the last error. */
 static int find_fastest_plan(msi_strategy_choice *best, const msi_plan_request *request, const char *name,
                              msi_backend backend, int64_t available_bytes, const msi_gridder_report *report)
 {

@@ -66,7 +66,7 @@ int msi_strategy_plan(msi_strategy_choice *out, const msi_plan_request *request,
                       int64_t available_bytes, const msi_gridder_report *report);
 void msi_strategy_choice_free(msi_strategy_choice *choice);
 
-/* msi_strategy_available - return 1 where this process can use the strategy's backend, else 0. */
+/* msi_strategy_available - return 1 if this process can use the strategy's backend, else 0. */
 int msi_strategy_available(const msi_strategy *strategy);
 
 #ifdef __cplusplus

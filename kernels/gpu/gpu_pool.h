@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Memory pools of the devices. cudaMalloc and cudaFree map and unmap pages, which takes 0.2 ms and more for each
- * gigabyte, at every call of a plan, although the call before used as much. The pool of a device keeps the pages of
- * freed memory, up to half of the device's memory. They count as free memory.
+ * Memory pools of the devices. cudaMalloc and cudaFree map and unmap pages, which takes at least 0.2 ms for each
+ * gigabyte. Plans allocate the same amount of memory in every call, so the pool of a device keeps the pages of freed
+ * memory, up to half of the device's memory. They count as free memory.
  */
 #ifndef MSI_KERNELS_GPU_POOL_H
 #define MSI_KERNELS_GPU_POOL_H

@@ -14,7 +14,7 @@
 
 namespace hopper {
 
-constexpr int ARCHITECTURE = 90; /* that kernels must be compiled for */
+constexpr int ARCHITECTURE = 90; /* architecture for which kernels must be compiled */
 
 /* find_encoder - find cuTensorMapEncodeTiled, which can only be found by name. Returns: whether the driver has it */
 inline bool find_encoder(PFN_cuTensorMapEncodeTiled_v12000 *encode)

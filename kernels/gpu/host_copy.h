@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Copies within host memory by all OpenMP threads, because one thread is slower than a GPU's bus; and the registered
- * buffers (slots) that copies to and from a GPU go through.
+ * Copies within host memory with all OpenMP threads, because one thread is slower than a GPU's bus. Slots: registered
+ * buffers through which data are copied to and from a GPU.
  */
 #ifndef MSI_KERNELS_HOST_COPY_H
 #define MSI_KERNELS_HOST_COPY_H
@@ -20,8 +20,9 @@ typedef struct msi_host_piece {
 
 /*
  * msi_host_copy - copy n pieces. Their targets do not overlap.
- * Given: for_bus  the bus reads the targets next. They are then written past the caches: a bus that has to fetch lines
- *                 out of the cores' caches reads at half its speed
+ * Given: for_bus  1: the bus reads the targets next. Bypass the caches, because the bus reads lines that are in the
+  *       cores'
+ *                 caches at half its speed
  */
 void msi_host_copy(const msi_host_piece *piece, int n, int for_bus);
 
@@ -34,8 +35,8 @@ typedef struct msi_host_slot {
 } msi_host_slot;
 
 /*
- * msi_host_slot_acquire - get a slot of MSI_HOST_SLOT_BYTES. Registering a slot takes as long as copying 100 times as
- * much, so the process keeps a few released slots for the next calls.
+ * msi_host_slot_acquire - get a slot of MSI_HOST_SLOT_BYTES. Registering a slot takes as long as copying 100 slots, so
+ * the process keeps a few released slots for later calls.
  * Returned: *slot  released by msi_host_slot_release; memory is NULL after a failure
  * Returns:  0, MSI_ENOMEM
  */

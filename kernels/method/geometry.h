@@ -36,7 +36,7 @@ typedef struct msi_wgrid_geometry {
     double n_half;                     /* [n_mid - n_half, n_mid + n_half] around it */
     double l_center_rad, m_center_rad; /* direction of pixel (nx/2, ny/2) */
     double u_limit, v_limit;           /* |u|, |v| in cells beyond which the image cannot hold a sample */
-    double beyond;                     /* argument of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
+    double beyond;                     /* argument of msi_n_minus_1_to; 0: pixels beyond the horizon are NaN */
 } msi_wgrid_geometry;
 
 /* A footprint begins at cell (u0, v0) of w-plane w0; z in [-1, 1) is the distance of its first taps from the window's
@@ -66,8 +66,8 @@ MSI_HD int msi_uv_outside(const msi_wgrid_geometry *g, double u_m, double v_m, d
 }
 
 /*
- * msi_product - return a * b, rounded. Without this a compiler may fuse a product with the sum that follows it in one
- * place and not in another; a sample on the border of two cells would be sorted to one tile and gridded from the next.
+ * msi_product - return a * b, rounded. Otherwise a compiler may fuse the product with a following sum in one place and
+ * not in another. A sample on the border of two cells could then be sorted into one tile and gridded from the next.
  */
 MSI_HD double msi_product(double a, double b)
 {
@@ -151,8 +151,8 @@ MSI_HD int64_t msi_bucket(const msi_wgrid_geometry *g, const msi_footprint *f)
     return ((int64_t)f->w0 * g->n_tile_v + tv) * g->n_tile_u + tu;
 }
 
-/* msi_n_minus_1_to - return n - 1 without cancellation; with r2 = l^2 + m^2, it is -1 - beyond sqrt(r2 - 1) at and
- * beyond the horizon. Given: beyond  0, or 1 as ducc0 continues n */
+/* msi_n_minus_1_to - return n - 1 without cancellation. At and beyond the horizon it is -1 - beyond sqrt(r2 - 1), with
+ * r2 = l^2 + m^2. Given: beyond  0; 1 for the continuation that ducc0 uses */
 MSI_HD double msi_n_minus_1_to(double l, double m, double beyond)
 {
     double r2 = l * l + m * m;

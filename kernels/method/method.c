@@ -11,7 +11,8 @@ int msi_plan_threads(const msi_plan_request *request)
     return request->spec->n_thread ? request->spec->n_thread : omp_get_max_threads();
 }
 
-/* Below this accuracy the rounding of 32-bit sums shows (measured: 2e-7 to 6e-7 of the image on every layout tried). */
+/* Below this accuracy the rounding of 32-bit sums matters: 2e-7 to 6e-7 of the image was measured for several
+ * layouts. */
 static const double LEAST_FP32_ACCURACY = 1.5e-6;
 
 msi_precision msi_precision_for(double accuracy)

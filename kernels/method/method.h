@@ -26,15 +26,15 @@ typedef struct msi_plan_request {
     double w_min_lambda, w_max_lambda; /* range of |w|; w_min > w_max: no samples */
     const struct msi_vis_store *store; /* the samples; NULL if only their number is known */
     int64_t host_bytes;                /* host memory left for grids */
-    int64_t paged_bytes;               /* that with images in files; 0: no array is in a file */
-    int keeps_model; /* the plan serves several batches of samples with one model: keep everything derived from the
-                        model */
+    int64_t paged_bytes;               /* host memory left if images are in files; 0: no array is in a file */
+    int keeps_model; /* 1: the plan is used for several batches of samples with one model, and keeps everything derived
+                        from the model */
 } msi_plan_request;
 
 /* msi_plan_threads - return the number of host threads that a plan uses. */
 int msi_plan_threads(const msi_plan_request *request);
 
-/* Stages of an image or a prediction add their wall seconds to these. */
+/* Wall seconds of the stages of an image or a prediction. */
 typedef struct msi_stage_times {
     double sort_s, grid_s, transform_s, correct_s, transfer_s;
 } msi_stage_times;
@@ -48,7 +48,7 @@ typedef struct msi_residual_job {
     const double *sum_weight; /* [n_image] divisors of the images; 0: the image is NaN */
     const void *model;        /* [store planes][n_term][ny][nx] Jy/pixel; NULL: nothing is subtracted */
     void *pixel;              /* [n_image][ny][nx] Jy/beam, returned */
-    /* With more than one term: images of one plane follow each other, those of its PSF are not mixed with others. */
+    /* With more than one term: images of one plane are consecutive, and so are the images of its PSF. */
     int n_term;       /* number of terms of the specification; 0: 1 */
     const int *power; /* [n_image] weights are multiplied by x^power; read if n_term > 1 */
     double reference_hz;
@@ -105,17 +105,17 @@ typedef struct msi_strategy_ops {
      */
     int (*residual)(msi_plan *plan, const msi_residual_job *job, msi_stage_times *times);
     /*
-     * Make plans that each run residual's jobs for a share of the samples: the images of all shares add up. Given:
-     * whole, the plan to share, of a store; request, that plan's; share [n_share]. Returned: out [n_share], including
-     * those made before a failure. Returns 0, MSI_ENOMEM. NULL: samples cannot be shared in such a way that transforms
-     * are shared too.
+     * Divide a plan into plans that each run the jobs of residual() for a share of the samples. The sum of their images
+     * is the image. Given: whole, the plan to divide, made for a store; request, the request for that plan; share
+     * [n_share]. Returned: out [n_share], including plans made before a failure. Returns 0, MSI_ENOMEM. NULL: samples
+     * cannot be divided in such a way that transforms are divided too.
      */
     int (*share)(msi_plan **out, const msi_plan *whole, const msi_plan_request *request, const msi_share *share,
                  int n_share);
 } msi_strategy_ops;
 
-/* The method used if msi_gridder_spec.method is NULL, and the word that, like NULL, leaves msi_gridder_spec.strategy
- * open. */
+/* The method that is used if msi_gridder_spec.method is NULL, and the value of msi_gridder_spec.strategy that, like
+ * NULL, lets the gridder choose. */
 #define MSI_METHOD_DEFAULT "wgrid"
 #define MSI_STRATEGY_OPEN  "auto"
 
@@ -145,7 +145,7 @@ typedef struct msi_cost_model {
 } msi_cost_model;
 
 /*
- * msi_precision_for - choose the precision of a plan if the user leaves it open.
+ * msi_precision_for - choose the precision of a plan for an accuracy.
  * Given:   accuracy  relative L2 error
  * Returns: MSI_FP32 if its rounding stays well below the accuracy, else MSI_FP64
  */
@@ -159,7 +159,7 @@ msi_precision msi_precision_for(double accuracy);
 int64_t msi_fft_size(int64_t n);
 
 /*
- * msi_field_n_range - return the least n - 1 in the field, which its farthest corner has.
+ * msi_field_n_range - return the least n - 1 in the field, that of its farthest corner.
  * Returns: -1 <= n - 1 <= 0; -1 if the field reaches the horizon
  */
 double msi_field_n_range(const msi_image_geometry *image);

@@ -35,7 +35,7 @@ int64_t msi_planes_bytes(const msi_planes_shape *shape)
     return shape->n * plane_bytes(shape);
 }
 
-/* Planes on a device are zeroed here; msi_alloc zeroes those on the host. */
+/* Allocate zeroed planes in the memory of their backend. */
 static int acquire(msi_planes *p)
 {
     if (!on_gpu(p)) return msi_alloc_paged(&p->pixel, msi_planes_bytes(&p->shape), 1, "image planes");
@@ -152,7 +152,7 @@ int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_f
     return MSI_OK;
 }
 
-/* Add n pixels of other planes to as many pixels. */
+/* Add n pixels of other planes to n pixels. */
 static int add_pixels(msi_planes *p, void *to, const void *from, int from_device, int64_t n)
 {
 #ifdef MSI_HAVE_CUDA

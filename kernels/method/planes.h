@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Real image planes in the memory of the backend that works on them: residual, model and point spread function of a
- * deconvolution stay in GPU memory between calls, or in host memory for the CPU. Host copies are for files. Every
- * function that writes planes, here and elsewhere, returns when they are written, so readers need not synchronise,
- * whatever their stream.
+ * Real image planes in the memory of a backend. The residual, model and point spread function of a deconvolution stay
+ * in GPU memory between calls, or in host memory on the CPU. They are copied to the host only to be written to files.
+ * Every function that writes planes, here and elsewhere, returns after they are written, so readers on any stream need
+ * not synchronise.
  */
 #ifndef MSI_KERNELS_PLANES_H
 #define MSI_KERNELS_PLANES_H
@@ -37,7 +37,7 @@ typedef struct msi_planes_shape {
 int msi_planes_create(msi_planes **out, const msi_planes_shape *shape);
 
 /*
- * msi_planes_view - make planes that refer to some planes of others: a polarisation of a channel, a channel of a band.
+ * msi_planes_view - make planes that refer to some of other planes, such as a polarisation of a channel.
  * Given:    of  borrowed for the life of *out, which shares its pixels
  * Returned: *out, owned by the caller, freed by msi_planes_free; NULL after a failure
  * Returns:  0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERNAL (planes out of range)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/. */
+/* Benchmark only, for the problem of Adamek et al. (2021). The product grids subgrids with kernels/towers. */
 #include "kernels/stacks/stack_degrid_cpu.h"
 
 #include "core/process.h"
@@ -13,7 +13,8 @@ int msi_stack_job_check(const msi_stack_job *job)
     if (size < 2 * MSI_STACK_TAPS || size > MSI_STACK_MAX_SIZE || size % 2 != 0)
         return msi_error_set(MSI_ERANGE, "subgrids of %d cells a side: an even number from %d to %d is needed", size,
                              2 * MSI_STACK_TAPS, MSI_STACK_MAX_SIZE);
-    if (n < 0 || job->first_vis[0] != 0) return msi_error_set(MSI_ERANGE, "%d subgrids", n);
+    if (n < 0 || job->first_vis[0] != 0)
+        return msi_error_set(MSI_ERANGE, "n_subgrid must be 0 or more, and first_vis[0] must be 0; n_subgrid is %d", n);
     for (int32_t s = 0; s < n; s++)
         if (job->first_vis[s + 1] < job->first_vis[s])
             return msi_error_set(MSI_ERANGE, "subgrid %d: %lld visibilities", s,

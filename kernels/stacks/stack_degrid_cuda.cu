@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ * Benchmark only, for the problem of Adamek et al. (2021). The product grids subgrids with kernels/towers.
  *
- * Degridding a stack in the given order. A visibility's 256 cells are distributed over lanes, with neighbours in u in
+ * Degrid a stack in the given order. A visibility's 256 cells are distributed over lanes, with neighbours in u in
  * neighbouring lanes, so that a load reads whole rows of a footprint. Partial sums of several visibilities are reduced
  * over the lanes together: in each step a lane sends the half that its partner keeps. All forms read footprints through
- * the caches: an H200's L2 limits this to 2 Gvis/s. Visibilities are numbered through all subgrids, and a block finds
- * the subgrid of each.
+ * the caches; the L2 cache of an H200 limits this to 2 Gvis/s. Visibilities are numbered over all subgrids, and a block
+ * finds the subgrid of each visibility.
  *
  * Source: Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA"), section 2: D1, one
  * warp a group of visibilities; D4, 64 threads that reduce in z first; D2, one visibility a block.
@@ -226,8 +226,8 @@ struct msi_stack {
     msi_stack_sorted sorted;
 };
 
-/* Numbers of visibilities at which another form becomes faster: measured on an H200, in fp64, at random places in 32
- * subgrids of 512 x 512 cells. */
+/* Numbers of visibilities per 512 x 512 cells from which a form is fastest. Measured on an H200, in fp64, for random
+ * positions in 32 subgrids of 512 x 512 cells. */
 static const double TILE_FROM = 147456, STREAM_FROM = 4096, ZREDUCE_FROM = 512;
 
 extern "C" msi_stack_form msi_stack_form_for(double vis_per_subgrid)
@@ -249,7 +249,8 @@ extern "C" void msi_stack_free(msi_stack *s)
     delete s;
 }
 
-/* Find the visibilities per 512 x 512 cells. Only blocks of cells in which a footprint begins are counted. */
+/* Compute the number of visibilities per 512 x 512 cells. Only blocks of cells in which a footprint begins are
+ * counted. */
 static int measure_density(const msi_stack *s, const msi_stack_job *job, double *density)
 {
     std::vector<uint32_t> row((size_t)job->n_subgrid * BLOCK_ROWS);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ * Benchmark only, for the problem of Adamek et al. (2021). The product grids subgrids with kernels/towers.
  *
  * A counting sort by tile. The visibilities of a subgrid are contiguous, so a block counts a chunk of one subgrid's
- * visibilities by tile in shared memory; only sums over a chunk are added in global memory. A second kernel, with one
- * block for each subgrid, converts counts to positions and cuts the tiles into items. The third one counts each chunk
- * again, reserves its positions in every tile, orders the chunk in shared memory and writes it in runs, since scattered
- * words would cost a sector of 32 bytes each. Only the coordinates are read, twice, and the result is written.
+ * visibilities by tile in shared memory; only the sums of a chunk are added in global memory. A second kernel, with one
+ * block for each subgrid, converts counts to positions and divides the tiles into items. A third kernel counts each
+ * chunk again, reserves its positions in every tile, sorts the chunk in shared memory, and writes it in runs, because
+ * scattered words would each take a sector of 32 bytes. The coordinates are read twice, and the result is written once.
  *
  * For few visibilities three launches take longer than the work. Then, if the device supports clusters of blocks, one
- * kernel does everything, with a cluster for each subgrid: its blocks keep their visibilities in registers and read
- * each other's counts.
+ * kernel does all steps, with a cluster for each subgrid. Its blocks keep their visibilities in registers and read each
+ * other's counts.
  */
 #include "kernels/stacks/stack_degrid_cuda.h"
 
@@ -136,12 +136,12 @@ __global__ void __launch_bounds__(SCAN)
 template <int EACH_OF> struct order_store {
     msi_stack_place place[EACH_OF * THREADS];
     uint32_t index[EACH_OF * THREADS];
-    uint32_t count[MAX_TILES]; /* then the first of a tile's in the chunk */
-    uint32_t base[MAX_TILES];  /* from a place in the chunk to its place among all, modulo 2^32 */
+    uint32_t count[MAX_TILES]; /* counts of the tiles, then the first position of each tile in the chunk */
+    uint32_t base[MAX_TILES];  /* final position minus position in the chunk, modulo 2^32 */
     uint32_t warp_sum[32];
 };
 
-/* Put a chunk of up to EACH_OF visibilities to a thread in order. */
+/* Sort a chunk, with up to EACH_OF visibilities for each thread. */
 template <int EACH_OF>
 __global__ void __launch_bounds__(THREADS, 2) k_stack_order(const chunk *chunks, const msi_stack_uvw *uvw, tiling t,
                                                             uint32_t *cursor, msi_stack_place *place, uint32_t *index)
@@ -201,11 +201,11 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_order(const chunk *chunks,
 
 struct cluster_args {
     tiling tiles;
-    uint32_t most, per_block; /* visibilities of an item; of a block, at most */
+    uint32_t most, per_block; /* largest number of visibilities of an item; of a block */
     const uint32_t *first_vis;
     const msi_stack_uvw *uvw;
-    uint32_t *end, *index, *n_item, *progress; /* progress: items so far, clusters that have listed theirs */
-    uint32_t *ready;                           /* blocks that have written their part of a subgrid, in all sorts */
+    uint32_t *end, *index, *n_item, *progress; /* progress: number of items; of clusters that listed theirs */
+    uint32_t *ready;                           /* number of blocks that have written their part of a subgrid */
     msi_stack_place *place;
     msi_stack_item *item;
 };
@@ -214,8 +214,8 @@ struct cluster_args {
 struct cluster_store {
     msi_stack_place *place;
     uint32_t *index;
-    uint32_t *here, *all;        /* numbers of a tile in the block, and in the cluster */
-    uint32_t *first_here, *base; /* where the block's begin in `place`, and how far from there they go, modulo 2^32 */
+    uint32_t *here, *all;        /* number of a tile's visibilities in the block, and in the cluster */
+    uint32_t *first_here, *base; /* first position of a tile in the block's arrays; final position minus it, mod 2^32 */
 
     __device__ __forceinline__ cluster_store(char *bytes, uint32_t per_block, int n_tile)
         : place((msi_stack_place *)bytes), index((uint32_t *)(place + per_block)), here(index + per_block),
@@ -233,7 +233,7 @@ size_t cluster_bytes(uint32_t per_block, int n_tile)
 
 namespace cg = cooperative_groups;
 
-/* Count a block's n visibilities over the tiles; they stay in registers with their tiles, and their ranks there. */
+/* Count a block's n visibilities by tile. They stay in registers, with their tiles and their ranks in them. */
 template <int EACH_OF>
 __device__ __forceinline__ void count_block(const cluster_args &a, uint32_t first, uint32_t n, msi_stack_place *own,
                                             uint32_t *tile_rank, uint32_t *here)
@@ -313,7 +313,7 @@ __device__ __forceinline__ void order_block(const cluster_store &s, const msi_st
     }
 }
 
-/* Write a block's visibilities to their positions. A thread has several writes in flight. */
+/* Write a block's visibilities to their positions, several writes of a thread at a time. */
 __device__ __forceinline__ void write_block(const cluster_args &a, const cluster_store &s, uint32_t n)
 {
     for (uint32_t begin = threadIdx.x; begin < n; begin += BATCH * THREADS) {
@@ -335,8 +335,8 @@ __device__ __forceinline__ void write_block(const cluster_args &a, const cluster
     }
 }
 
-/* List the items of a subgrid, by one block of its cluster; the last of all clusters leaves the counters zero for the
- * next sort. */
+/* List the items of a subgrid, in one block of its cluster. The last cluster sets the counters to zero for the next
+ * sort. */
 __device__ __forceinline__ void list_items(const cluster_args &a, const cluster_store &s, int32_t subgrid,
                                            uint32_t first_vis, uint32_t *warp_sum, uint32_t *first_item)
 {
@@ -390,7 +390,7 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid
     for (int i = threadIdx.x; i < a.tiles.n; i += THREADS) s.here[i] = 0;
     __syncthreads();
     count_block<EACH_OF>(a, first, n, own, tile_rank, s.here);
-    /* The next kernel in the stream may use the free multiprocessors; little memory traffic follows. */
+    /* Let the next kernel of the stream use free multiprocessors, because little memory traffic remains. */
     cudaTriggerProgrammaticLaunchCompletion();
     cluster.sync();
     add_counts(cluster, s, a.tiles.n);
@@ -439,7 +439,7 @@ static std::vector<chunk> cut_chunks(const msi_stack_job *job, int n_processor, 
     return chunks;
 }
 
-/* With so few visibilities per thread they stay in registers, and a block needs little shared memory. */
+/* Largest number of visibilities of a thread that stay in registers; a block then needs little shared memory. */
 constexpr int FEW = 8;
 
 static_assert(sizeof(order_store<FEW>) <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
@@ -459,8 +459,8 @@ static auto *cluster_kernel(uint32_t per_block)
     return per_block <= FEW * THREADS ? k_stack_sort_clusters<FEW> : k_stack_sort_clusters<EACH>;
 }
 
-/* Choose the visibilities of a cluster's block, if each subgrid's visibilities fit in a cluster; else, or without
- * clusters, 0. */
+/* Choose the number of visibilities of a cluster's block; 0 if a subgrid's visibilities do not fit in a cluster, or the
+ * device has no clusters. */
 static int choose_per_block(uint32_t *per_block, const msi_stack_job *job, int n_tile)
 {
     int64_t most = 0;
@@ -473,7 +473,7 @@ static int choose_per_block(uint32_t *per_block, const msi_stack_job *job, int n
     const size_t limit = hopper::dynamic_shared_bytes(kernel);
     if (limit < cluster_bytes(of_block, n_tile)) return MSI_OK;
     *per_block = of_block;
-    /* The largest size for any sorter, since they share the kernel. */
+    /* The largest size for any sorter, because all sorters share the kernel. */
     MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)std::min(limit, cluster_bytes(CHUNK, MAX_TILES))));
     /* Leave space for blocks of the next kernel. */
@@ -527,8 +527,8 @@ extern "C" int msi_stack_sorter_create(msi_stack_sorter **out, const msi_gpu_str
     const int32_t n_place = job->size - MSI_STACK_TAPS + 1;
     const int32_t n_u = (n_place + tile.u - 1) / tile.u, n_v = (n_place + tile.v - 1) / tile.v;
     if (n_vis > INT32_MAX || n_u * n_v > MAX_TILES)
-        return msi_error_set(MSI_ERANGE, "GPU: %lld visibilities in %d tiles a subgrid: too many", (long long)n_vis,
-                             n_u * n_v);
+        return msi_error_set(MSI_ERANGE, "GPU: too many visibilities (%lld) or tiles of a subgrid (%d)",
+                             (long long)n_vis, n_u * n_v);
     msi_stack_sorter *s = new msi_stack_sorter{};
     s->gpu = *gpu;
     s->n_subgrid = job->n_subgrid;

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ * Benchmark only, for the problem of Adamek et al. (2021). The product grids subgrids with kernels/towers.
  *
- * Degridding a stack that few visibilities share: where most footprints have a cell to themselves, reading every cell
- * of every subgrid once takes nearly all of the time, so the copies must not pause.
+ * Degrid a stack with few visibilities. Few footprints share cells, so reading every cell of every subgrid once takes
+ * most of the time, and the copies must not pause.
  *
  * A unit of work is a piece of a strip of a subgrid, 48 first cells wide and 144 rows long. The last units are 40 rows
- * long, so that many blocks do not wait for the end of a few. Units side by side share cells; they are numbered so that
- * they are worked on at the same time, while the L2 cache holds them, and those below them soon after where subgrids
- * are few. Strips begin on lines of the cache, since copies that begin between them take 2 to 8 per cent longer. One
- * thread of a block has a unit's rows, 8 at a time, copied into a ring in shared memory, as far ahead as the ring
- * allows and across units; the copies are the hardware's (cp.async.bulk.tensor) and cost no other warp an instruction.
- * The first ring is filled while the visibilities are still being sorted. The others take visibilities in turn, in the
- * order of rows, four to a warp: each of eight lanes sums over v and w at one u, for which it needs 13 weights. It loads
- * those of the next turn while it sums. Shared memory gives a warp 128 bytes at a time, whether lanes share them or not.
- * So the number of weights matters: a visibility has 4 KB of cells, and with 32 lanes to a visibility, each with
- * different weights, nearly half of all bytes would be weights. Barriers in shared memory count the bytes that have
- * arrived and the warps that have finished with 8 rows; there are no other waits.
+ * long, so that many blocks do not wait for the end of a few. Neighbouring units share cells. They are numbered so that
+ * they are processed at the same time, while the cells are in the L2 cache. Strips begin at cache lines, because other
+ * copies take 2 to 8 per cent longer.
  *
- * With nothing computed the copies alone take most of the time.
+ * One thread of a block starts the copies of a unit's rows, 8 at a time, into a ring in shared memory, as far ahead as
+ * the ring allows, also across units. The hardware copies them (cp.async.bulk.tensor), without instructions of other
+ * warps. The first ring is filled while the visibilities are still being sorted. The other warps process visibilities
+ * in the order of rows, four to a warp. Each of eight lanes sums over v and w at one u, for which it needs 13 weights;
+ * it loads the weights of the next visibilities while it sums. Shared memory delivers 128 bytes to a warp at a time,
+ * whether lanes share them or not, so the number of weights matters. A visibility has 4 KB of cells; with 32 lanes for
+ * a visibility, each with different weights, nearly half of all bytes would be weights. Barriers in shared memory count
+ * the bytes that have arrived, and the warps that have finished with 8 rows; there are no other waits.
+ *
+ * The copies alone, without sums, take most of the time.
  *
  * Source: Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA"), section 2, for the
- * problem; strips and ring are this program's.
+ * problem. Strips and ring were developed for this program.
  */
 #include "kernels/stacks/stack_degrid_cuda.h"
 
@@ -50,25 +51,25 @@ constexpr int ROWS = 8, SLOTS = 4, STEPS = 18,
 constexpr int REACH = (ROWS + TAPS - 2) / ROWS; /* steps beyond its first that a footprint may need */
 constexpr int CONSUMERS = 7, THREADS = 32 * (CONSUMERS + 1), BLOCKS = 2;
 constexpr int NAP_NS = 20; /* interval between two checks whether a subgrid is sorted */
-constexpr int FINE = 2;    /* low units to each block, at least */
+constexpr int FINE = 2;    /* least number of low units for each block */
 static_assert(SLOTS > REACH && SLOTS <= FINE_STEPS + REACH, "the ring holds a footprint, and no more than a unit");
 static_assert(COLUMNS >= STRIP + TAPS - 1, "a footprint lies in a strip's columns");
 
 template <typename T> struct stream_args {
-    int32_t n_used;   /* subgrids with visibilities */
-    int32_t n_coarse; /* bands of a subgrid's units that are high */
+    int32_t n_used;   /* number of subgrids with visibilities */
+    int32_t n_coarse; /* number of bands of high units in a subgrid */
     int32_t n_unit;
     const int32_t *order; /* order of subgrids */
     const T *kernel_u, *kernel_v, *kernel_w;
     cplx<T> *value;
     msi_stack_sorted sorted;
-    uint32_t *next; /* unit to be drawn, blocks that have finished */
+    uint32_t *next; /* next unit, number of blocks that have finished */
 };
 
 struct unit {
     int32_t subgrid, u0;
     uint32_t begin, end;        /* visibilities */
-    int32_t first_step, n_step; /* steps whose rows are needed; none: the work is complete */
+    int32_t first_step, n_step; /* steps whose rows are needed; n_step 0: the work is complete */
 };
 
 /* A unit lies in a strip of a subgrid; its visibilities begin in these steps. */
@@ -114,8 +115,8 @@ template <typename T> __device__ __forceinline__ unit_place locate_unit(const st
             band < a.n_coarse ? STEPS : FINE_STEPS};
 }
 
-/* Find a unit's visibilities and the steps that they need; a `started` one has its first ring of steps already, and
- * gets the others even if they are not needed. */
+/* Find a unit's visibilities and the steps that they need. Given: started  the first ring of steps is already copied;
+ * then the unit gets all steps, even if they are not needed */
 template <typename T> __device__ unit find_unit(const stream_args<T> &a, const unit_place &p, bool started)
 {
     const msi_stack_sorted &s = a.sorted;
@@ -132,7 +133,7 @@ template <typename T> __device__ unit find_unit(const stream_args<T> &a, const u
     return {p.subgrid, p.column * STRIP, begin, end, first, n};
 }
 
-/* Get the next unit that has visibilities; every block begins with the unit of its number. */
+/* Get the next unit with visibilities. Each block begins with the unit that has the block's number. */
 template <typename T> __device__ unit draw_unit(const stream_args<T> &a)
 {
     for (;;) {
@@ -195,7 +196,7 @@ template <typename T> __device__ void produce(const stream_args<T> &a, const CUt
     if (atomicAdd(&a.next[1], 1u) == gridDim.x - 1) a.next[0] = a.next[1] = 0;
 }
 
-/* The progress of a warp in the ring; steps are counted through all units. */
+/* The progress of a warp in the ring. Steps are counted over all units. */
 struct reader {
     uint32_t first, arrived, released; /* first step of the unit; steps that have arrived; steps that are finished */
 
@@ -363,7 +364,7 @@ struct msi_stack_stream {
     msi_gpu_stream gpu;
     int n_processor;
     uint32_t *next;
-    int32_t n_used; /* subgrids that have visibilities: the first of `order` */
+    int32_t n_used; /* number of subgrids with visibilities, which are the first in `order` */
     int32_t *order;
 };
 
@@ -375,7 +376,7 @@ extern "C" void msi_stack_stream_free(msi_stack_stream *s)
     delete s;
 }
 
-/* Order subgrids by their visibilities, the most first. */
+/* Sort subgrids by their number of visibilities, largest first. */
 static std::vector<int32_t> order_subgrids(const msi_stack_job *job)
 {
     std::vector<int32_t> order((size_t)job->n_subgrid);
@@ -432,7 +433,7 @@ extern "C" int msi_stack_stream_create(msi_stack_stream **out, const msi_gpu_str
     return MSI_OK;
 }
 
-/* Describe all planes of all subgrids as real numbers, to be copied by the ring's steps. */
+/* Make the tensor map of all planes of all subgrids, as real numbers, for the copies of the ring. */
 template <typename T> static int describe_grid(CUtensorMap *map, const msi_stack_job *job)
 {
     PFN_cuTensorMapEncodeTiled_v12000 encode;
@@ -456,7 +457,7 @@ static int launch(const msi_stack_stream *s, const msi_stack_job *job, const msi
     CUtensorMap map;
     MSI_TRY(describe_grid<T>(&map, job));
     const int most_blocks = BLOCKS * s->n_processor, of_band = sorted->n_u * s->n_used;
-    /* The last units are low, FINE to each block, so that many blocks do not wait for the end of a few. */
+    /* The last units are low, FINE for each block, so that many blocks do not wait for the end of a few. */
     const int least_fine = (FINE * most_blocks + of_band - 1) / of_band;
     const int n_coarse = std::max(0, sorted->n_v - least_fine * FINE_STEPS) / STEPS;
     const int n_fine = (sorted->n_v - n_coarse * STEPS + FINE_STEPS - 1) / FINE_STEPS;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ * Benchmark only, for the problem of Adamek et al. (2021). The product grids subgrids with kernels/towers.
  *
- * Degridding a stack tile by tile, on the tensor cores.
+ * Degrid a stack tile by tile, on the tensor cores.
  *
- * A footprint of 8 x 8 x 4 complex doubles is 4 KB. Taken from the L2 cache for every visibility it limits an H200 to 2
- * Gvis/s, taken from shared memory to 8. So a block takes visibilities whose footprints begin in one tile, copies the
- * cells that they touch into shared memory and orders the visibilities by bin, a cell or some cells side by side; warps
- * take groups of up to 8 of one bin, which share a window of cells as wide as the bin's footprints together: it is read
- * once for all of them. For a group the sum over w and u is a product of matrices,
+ * A footprint of 8 x 8 x 4 complex doubles is 4 KB. If each visibility reads it from the L2 cache, an H200 reaches 2
+ * Gvis/s; from shared memory, 8. So a block processes visibilities whose footprints begin in one tile. It copies the
+ * cells of these footprints to shared memory, and sorts the visibilities by bin; a bin is one or several neighbouring
+ * cells. A warp processes groups of up to 8 visibilities of one bin. They share a window of cells, as wide as all
+ * footprints of the bin, which is read once for the group. The sum over w and u of a group is a product of matrices,
  *
  *     [8 v x (re, im)] x [4 w x window u]  times  [4 w x window u] x [8 visibilities],
  *
- * two or three double-precision multiply-accumulates of 16 x 8 x 16; a cell's re and im, rows r and r + 8 of the first
- * factor, are one load of 16 bytes. What remains is the sum over v with each visibility's own weights, over 8 lanes.
- * Sums are double also where data are float: widening them costs no more than cutting them into halves for tf32.
+ * two or three double-precision multiply-accumulates of 16 x 8 x 16. Re and im of a cell, rows r and r + 8 of the first
+ * factor, are one load of 16 bytes. The sum over v, with separate weights for each visibility, is over 8 lanes. Sums of
+ * float data are also double, because converting to double takes no longer than splitting floats for tf32.
  *
  * Persistent blocks process items until none is left, so that subgrids with different numbers of visibilities need no
  * separate launches.
  * Source: Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA"), section 2, for the
- * problem; tiles, groups and matrices are this program's.
+ * problem. Tiles, groups and matrices were developed for this program.
  */
 #include "kernels/stacks/stack_degrid_cuda.h"
 
@@ -38,11 +38,11 @@ using complex_cuda::ALL_LANES;
 using complex_cuda::cplx;
 using complex_cuda::read_only;
 
-constexpr int GROUP = 8; /* visibilities of a matrix product */
+constexpr int GROUP = 8; /* number of visibilities of a matrix product */
 
 /*
- * BIN first cells that follow each other in u share a window of WINDOW cells; a visibility's weights are 0 for cells of
- * the window outside its footprint.
+ * BIN neighbouring first cells along u share a window of WINDOW cells. A visibility's weights are 0 for cells of the
+ * window outside its footprint.
  */
 template <int TILE_U_, int TILE_V_, int BIN_, int MOST_, int THREADS_, int BLOCKS_> struct shape {
     static constexpr int TILE_U = TILE_U_, TILE_V = TILE_V_, BIN = BIN_, MOST = MOST_, THREADS = THREADS_;
@@ -62,17 +62,17 @@ template <int TILE_U_, int TILE_V_, int BIN_, int MOST_, int THREADS_, int BLOCK
         msi_stack_place place[MOST];
         uint32_t index[MOST];
         uint32_t group[MAX_GROUPS]; /* first visibility | visibilities - 1 << 12 | bin << 16 */
-        uint32_t start[BINS];       /* visibilities of a bin, then the first of them */
+        uint32_t start[BINS];       /* number of visibilities of a bin, then the index of the first */
         uint32_t warp_sum[WARPS];
         uint32_t item;
     };
 };
 
-/* Dense subgrids fill groups with windows of 12 cells. In sparse ones most bins would have only one visibility; they
- * get wide tiles, which read fewer cells on their margins. */
+/* Dense subgrids fill groups with windows of 12 cells. In sparse subgrids most bins would have only one visibility, so
+ * they use wide tiles, which read fewer margin cells. */
 using dense = shape<20, 14, 5, 1408, 128, 4>;
 using sparse = shape<21, 21, 1, 512, 256, 3>;
-constexpr double DENSE_FROM = 0.2; /* visibilities a cell */
+constexpr double DENSE_FROM = 0.2; /* visibilities per cell */
 
 template <typename T> struct tile_args {
     int32_t size;
@@ -113,8 +113,8 @@ template <class S> __device__ void fetch_cells(typename S::store &s, const tile_
     }
 }
 
-/* List the groups from the number of visibilities of every bin; s.start becomes the first visibility of each. Returns
- * how many groups there are. */
+/* List the groups from the numbers of visibilities of all bins, and set s.start to the first visibility of each bin.
+ * Returns the number of groups. */
 template <class S> __device__ __forceinline__ uint32_t list_groups(typename S::store &s)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -154,7 +154,7 @@ template <class S> __device__ __forceinline__ uint32_t list_groups(typename S::s
     return all >> 16;
 }
 
-/* Order an item's visibilities by bin and list the groups. Returns how many groups there are. */
+/* Sort an item's visibilities by bin and list the groups. Returns the number of groups. */
 template <class S, typename T>
 __device__ int make_groups(typename S::store &s, const tile_args<T> &a, msi_stack_item item)
 {
@@ -187,12 +187,12 @@ __device__ int make_groups(typename S::store &s, const tile_args<T> &a, msi_stac
     return (int)n_group;
 }
 
-/* A lane's u and w weights of one of a group's visibilities, and v weights of two. */
+/* The weights of a lane: u and w weights of one visibility of a group, and v weights of two. */
 template <class S, typename T> struct weights {
     T u[S::QUARTERS], w[MSI_STACK_PLANES], v[2];
 };
 
-/* Fetch a lane's part of a group's weights; corner_u is the tile's. */
+/* Fetch the weights of a lane for a group. Given: corner_u  first cell of the tile */
 template <class S, typename T>
 __device__ __forceinline__ weights<S, T> fetch_weights(const typename S::store &s, const tile_args<T> &a,
                                                        uint32_t group, int corner_u, int lane)

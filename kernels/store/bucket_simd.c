@@ -5,7 +5,7 @@
 #include "kernels/method/simd.h"
 
 /* Add n_row rows of n_cell cells of a buffer to a plane of the grid, and set the buffer to zero. `pitch` and `stride`
- * are the cells from row to row in the buffer and in the grid. */
+ * are the distances of rows, in cells, in the buffer and in the grid. */
 #define FLUSH_BUFFER(name, cplx, real)                                                                                 \
     static void name(cplx *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, cplx *grid, int64_t stride)           \
     {                                                                                                                  \

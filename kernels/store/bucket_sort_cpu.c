@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * There are two passes over the samples: one counts the runs of each bucket, one puts them in place. The second pass
- * computes coordinates again, which is cheaper than writing keys to memory and reading them back (three multiplications
- * a sample against eight bytes each way).
+ * Two passes over the samples: the first counts the runs of each bucket, the second writes them to their places. The
+ * second pass computes the coordinates again. This takes three multiplications per sample, which is cheaper than
+ * writing and reading keys of eight bytes.
  */
 #include "kernels/store/bucket_sort_cpu.h"
 
@@ -24,8 +24,8 @@ static int sample_used(const msi_vis_segment *segment, int n_plane, int64_t row,
     return 0;
 }
 
-/* Call put(context, bucket, run) for each run of a row. In a store of coordinates all samples are used, wherever they
- * lie. */
+/* Call put(context, bucket, run) for each run of a row. In a store of coordinates all samples are used, also those
+ * outside the uv plane. */
 static inline void walk_row(const int coordinates, const msi_vis_store *store, const msi_wgrid_geometry *g,
                             int64_t segment_number, int64_t row, void (*put)(msi_buckets *, int64_t, msi_run),
                             msi_buckets *context)
@@ -59,7 +59,7 @@ static void count_run(msi_buckets *b, int64_t bucket, msi_run run)
     __atomic_fetch_add(&b->start[bucket + 1], 1, __ATOMIC_RELAXED);
 }
 
-/* start[bucket] is the cursor of the bucket, and is moved back afterwards. */
+/* Write a run to its bucket. start[bucket] is the next free place of the bucket; it is restored afterwards. */
 static void place_run(msi_buckets *b, int64_t bucket, msi_run run)
 {
     b->run[__atomic_fetch_add(&b->start[bucket], 1, __ATOMIC_RELAXED)] = run;
@@ -96,8 +96,8 @@ static void insertion_sort(msi_run *run, int64_t n)
     }
 }
 
-/* Sort the runs of a bucket, which threads placed in any order, so that sums do not depend on the threads. Quicksort
- * with the median of three, in place, since one bucket may hold all samples. */
+/* Sort the runs of a bucket, which threads wrote in any order, so that sums do not depend on the threads. It is a
+ * quicksort with the median of three, in place because one bucket may hold all samples. */
 static void order_bucket(msi_run *run, int64_t n)
 {
     enum { SHORT = 32 };
@@ -113,7 +113,7 @@ static void order_bucket(msi_run *run, int64_t n)
             run[i] = run[j];
             run[j] = swap;
         }
-        /* [0, i) is below the pivot's place, [i, n) starts at it; the shorter part recurses. */
+        /* Sort the shorter of [0, i) and [i, n) by recursion, and continue with the other. */
         if (i == 0) i = 1;
         if (i < n - i) {
             order_bucket(run, i);
@@ -139,8 +139,8 @@ int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgri
     out->n_bucket = n_w0 * g->n_tile_v * g->n_tile_u;
     int rc = msi_alloc_paged(&out->start, out->n_bucket + 2, sizeof *out->start, "tables of buckets");
     if (rc) return rc;
-    /* Counts are stored one place further on, so that after the prefix sum start[b] is the first run of bucket b and,
-     * after placing, of bucket b + 1. */
+    /* Counts are stored one element later. So after the prefix sum start[b] is the first run of bucket b, and after
+     * placing it is the first run of bucket b + 1. */
     out->start++;
     msi_progress_share all = msi_progress_enter(0, 2, 5);
     walk_all(store, g, count_run, out);
@@ -214,7 +214,7 @@ int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision pr
     return n_sample * n_plane * msi_complex_bytes(precision);
 }
 
-/* Give the second store segments with separate visibilities. */
+/* Make the segments of the second store, with their own visibilities. */
 static int make_left_store(msi_residual_store *s, const msi_vis_store *store)
 {
     int64_t bytes = 0, each = store->n_plane * s->left.n_term * msi_complex_bytes(store->precision);

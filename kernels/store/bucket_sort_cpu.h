@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Stored samples on the CPU: sorted into buckets of one first w-plane and one uv tile each, so that a bucket's cells
- * stay in cache; added to the grid bucket by bucket; and kept in that order between residuals. */
+/* Sort the samples of a store on the CPU into buckets. A bucket is one uv tile of one first w-plane, so that its cells
+ * fit in cache. Samples are gridded bucket by bucket; residuals keep the order between calls. */
 #ifndef MSI_BUCKET_SORT_CPU_H
 #define MSI_BUCKET_SORT_CPU_H
 
@@ -28,8 +28,8 @@ typedef struct msi_buckets {
 } msi_buckets;
 
 /*
- * msi_bucket_sort - sort the samples of a store: those with a weight in some plane, or all coordinates. A store that
- * has an order, of the same geometry, lends it.
+ * msi_bucket_sort - sort the samples of a store: samples with a weight in some plane, or all coordinates. If the store
+ * already has an order for this geometry, *out refers to it.
  * Returned: *out, freed by msi_buckets_free; empty after a failure
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
@@ -43,21 +43,20 @@ typedef struct msi_tile_work {
     int64_t tile, n_run;
 } msi_tile_work;
 
-/* msi_tile_work_sort - sort by the number of runs, largest first, so that threads which take tiles in turn finish
- * together. */
+/* msi_tile_work_sort - sort tiles by their number of runs, largest first, to balance the load of threads. */
 void msi_tile_work_sort(msi_tile_work *work, int64_t n);
 
 /* The progress of a parallel loop over tiles. */
 typedef struct msi_tile_progress {
     const msi_tile_work *work;
     int64_t n_run;              /* number of runs of all tiles */
-    int64_t n_seen, n_run_seen; /* tiles that the first thread has passed, and their runs; initially 0 */
+    int64_t n_seen, n_run_seen; /* number of tiles before the first thread's current one, and their runs; initially 0 */
 } msi_tile_progress;
 
 /* msi_tile_work_report - report that tile i has begun. Only the first thread calls it, with i in ascending order. */
 void msi_tile_work_report(msi_tile_progress *p, int64_t i);
 
-/* In the progress of an image or a prediction, sorting counts as one of this many parts of an image plane. */
+/* Sorting counts as 1 / MSI_PLANE_PARTS of an image plane in the progress of an image or a prediction. */
 enum { MSI_PLANE_PARTS = 8 };
 
 /* ---- Adding buffers to the grid --------------------------------------------------------------------------------- */
@@ -68,7 +67,8 @@ typedef struct msi_bucket_simd_table {
     /* Add n_row rows of n_cell cells of a buffer to a plane of the grid, and zero them. */
     void (*flush_f32)(msi_c32 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
     void (*flush_f64)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c64 *grid, int64_t stride);
-    /* Add n cells of a buffer to one in double precision, and zero them; add that one to the grid, as flush_f32. */
+    /* widen: add n cells of a buffer to a buffer in double precision, and zero them. flush_wide: add the latter to the
+     * grid, as flush_f32 does. */
     void (*widen)(msi_c32 *from, msi_c64 *to, int64_t n);
     void (*flush_wide)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
 } msi_bucket_simd_table;
@@ -78,11 +78,11 @@ const msi_bucket_simd_table *msi_bucket_simd(void);
 
 /* ---- Residuals -------------------------------------------------------------------------------------------------- */
 
-/* A store's samples between residuals: sorted once, with a second array for the visibilities less a model. Both stores
- * share the segments of the original store, except for the second one's visibilities. */
+/* The samples of a store for several residuals. They are sorted once. A second store has the visibilities less a model;
+ * it shares all other arrays with the original store. */
 typedef struct msi_residual_store {
-    msi_vis_store data; /* visibilities as they are */
-    msi_vis_store left; /* with its own visibilities: predicted, then the data minus those */
+    msi_vis_store data; /* the original visibilities */
+    msi_vis_store left; /* predicted visibilities, then the data minus these */
     msi_buckets order;
     void *vis;
 } msi_residual_store;
@@ -101,12 +101,12 @@ void msi_residual_store_free(msi_residual_store *s);
 /* msi_residual_store_bytes - count the host bytes for n_sample samples of n_plane planes, without their order. */
 int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision precision);
 
-/* msi_residual_store_subtract - replace predicted visibilities by the data less them. */
+/* msi_residual_store_subtract - replace predicted visibilities by the data minus the prediction. */
 void msi_residual_store_subtract(msi_residual_store *s);
 
 /*
- * msi_residual_store_subtract_terms - the same for polynomials in x = frequency / reference_hz - 1: planes p n_term + t,
- * which are the predicted terms t of plane p, become x^t (V - sum over q of x^q predicted_q).
+ * msi_residual_store_subtract_terms - the same for polynomials in x = frequency / reference_hz - 1: planes p n_term +
+ * t, which are the predicted terms t of plane p, become x^t (V - sum over q of x^q predicted_q).
  * Given: has_model  0: there is no prediction, and they become x^t V
  */
 void msi_residual_store_subtract_terms(msi_residual_store *s, double reference_hz, int has_model);

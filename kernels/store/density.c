@@ -20,8 +20,8 @@ struct msi_density {
     msi_density_cells cells;
     double *sum; /* [nv / 2][nu] */
     double sum_weight;
-    double *rest; /* like sum, of samples that plane 0 lacks, with the first weight they have; NULL: there is one
-                     plane */
+    double *rest; /* like sum, for samples without a weight in plane 0, with their weight in the first plane that has
+                     one; NULL: one plane */
     double rest_weight;
     double *limited; /* [nv / 2][nu] factors of cells after msi_density_limit; NULL: no limits */
 #ifdef MSI_HAVE_CUDA
@@ -29,8 +29,8 @@ struct msi_density {
 #endif
 };
 
-/* Count the cells along an axis of n pixels: f n raised to a multiple of 4, or n itself if f is 1; then divided by the
- * size of cells. */
+/* Return the number of cells along an axis of n pixels: padding times n, rounded up to a multiple of 4 (n if padding is
+ * 1), divided by super_weight. */
 static int64_t axis_cells(int64_t n, double padding, double super_weight)
 {
     if (padding > 1) n = ((int64_t)ceil(padding * (double)n) + 3) / 4 * 4;
@@ -64,23 +64,23 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
 }
 
 /*
- * Samples are added in batches of parcels. Threads find the cells of a batch's parcels and sort them by stripe: rows of
- * cells with the same number modulo N_STRIPE. Then each stripe is added by one thread, parcel by parcel. So a cell's
- * samples add up in the store's order, for any number of threads, and a stripe's part of the plane fits in cache.
- * Batches are large because threads wait for each other at their ends.
+ * Samples are added in batches of parcels. Threads find the cells of a batch's samples, and sort each parcel by stripe.
+ * A stripe is the rows of cells with the same number modulo N_STRIPE. Then each stripe is added by one thread, parcel
+ * by parcel. So the samples of a cell are added in the store's order, for any number of threads, and a stripe of the
+ * plane fits in cache. Batches are large because threads wait for each other at their ends.
  */
 enum { PARCEL_SAMPLES = 4096, LEAST_PARCEL = 16, N_PARCEL = 256, N_STRIPE = 64 };
 
 typedef struct cell_weight {
     uint32_t row, column;
-    float weight; /* negative: of the rest, which plane 0 lacks */
+    float weight; /* negative: the sample has no weight in plane 0 */
 } cell_weight;
 
 typedef struct parcel {
     int64_t segment, row, n_row;
     double sum_weight, rest_weight;
-    int64_t end[N_STRIPE + 1];   /* samples of stripe k: from end[k] to end[k + 1] */
-    cell_weight *found, *sorted; /* [most_samples] in the store's order; by stripes */
+    int64_t end[N_STRIPE + 1];   /* stripe k has samples [end[k], end[k + 1]) */
+    cell_weight *found, *sorted; /* [most_samples] in the store's order; sorted by stripe */
 } parcel;
 
 typedef struct batch {
@@ -96,7 +96,7 @@ static int64_t rows_of_parcel(const msi_vis_segment *s)
     return s->n_chan < PARCEL_SAMPLES ? PARCEL_SAMPLES / s->n_chan : 1;
 }
 
-/* Allocate parcels for a batch, or fewer if the store has fewer, of the size of its largest. */
+/* Allocate the parcels of a batch, each with the size of the store's largest parcel. */
 static int make_batch(batch *b, cell_weight **memory, msi_density *d, const msi_vis_store *store)
 {
     int64_t most = 1, n_parcel = 1;
@@ -121,7 +121,8 @@ static int make_batch(batch *b, cell_weight **memory, msi_density *d, const msi_
     return MSI_OK;
 }
 
-/* Return the weight of a sample that plane 0 lacks, from the first plane that has it; 0 if there is none. */
+/* Return the weight of a sample, which has no weight in plane 0, in the first plane that has one; 0: no plane has
+ * one. */
 static float rest_weight(const msi_vis_segment *s, int n_plane, int64_t row, int32_t channel)
 {
     for (int p = 1; p < n_plane; p++) {
@@ -192,7 +193,7 @@ static void add_batch(batch *b)
     b->n = 0;
 }
 
-/* Allocate the sums of other planes, unless they are there. */
+/* Allocate the sums of other planes, unless they exist. */
 static int need_rest(msi_density *d)
 {
     if (d->rest) return MSI_OK;
@@ -308,8 +309,8 @@ void msi_density_free(msi_density *d)
     msi_free(d);
 }
 
-/* Return 1 if plane 0 has samples, or no plane: then means over all cells use plane 0 alone, so that other planes do
- * not change its weights. Otherwise means use the other planes. */
+/* Return 1 if means over all cells use only plane 0, so that other planes do not change its weights; 0 if they use the
+ * other planes, because plane 0 has no sample. */
 static inline int has_first(const msi_density *d)
 {
     return d->sum_weight > 0 || !(d->rest_weight > 0);
@@ -328,7 +329,7 @@ static int sum_squares(const msi_density *d, double *squares)
     return MSI_OK;
 }
 
-/* Compute Briggs' s^2, 0 for uniform weights; the robustness is relative to the mean density seen by the weights. */
+/* Compute Briggs' s^2; 0 for uniform weights. The robustness is relative to the weighted mean of the density. */
 static int briggs_scale(const msi_density *d, const msi_weighting *rule, double *scale)
 {
     double squares;
@@ -345,10 +346,11 @@ typedef struct factor_sum {
     double total, count;
 } factor_sum;
 
-/* This many neighbouring rows, or columns, are summed once, for all wide squares that contain them. */
+/* A lot is this many neighbouring rows or columns, which are summed once for all squares that contain them. Squares
+ * with an edge of at least LEAST_WIDE use lots. */
 enum { LOT = 16, LEAST_WIDE = 4 * LOT };
 
-/* The sums of factors that squares around cells are made of. */
+/* Sums of factors, from which the sums over squares around cells are computed. */
 typedef struct square_sums {
     const msi_density *density;
     const msi_weighting *rule;
@@ -368,7 +370,7 @@ static void add_row(const square_sums *s, int64_t row, factor_sum *sum)
     }
 }
 
-/* Add up n sums. */
+/* Add n sums to a sum. */
 static void add_sums(const factor_sum *from, int64_t n, factor_sum *sum)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -377,7 +379,7 @@ static void add_sums(const factor_sum *from, int64_t n, factor_sum *sum)
     }
 }
 
-/* Add up the rows [first, end), column by column, in sum [nu]. */
+/* Sum rows [first, end) column by column. Returned: sum [nu] */
 static void sum_rows(const square_sums *s, int64_t first, int64_t end, factor_sum *sum)
 {
     const int64_t nu = s->density->cells.grid.nu;
@@ -392,7 +394,7 @@ static void sum_rows(const square_sums *s, int64_t first, int64_t end, factor_su
     }
 }
 
-/* Add up the columns [first, end) of a row's sums; lot: of LOT columns each, NULL if squares are small. */
+/* Sum columns [first, end) of a row's sums. Given: lot  sums of LOT columns each; NULL: squares are small */
 static factor_sum sum_columns(const factor_sum *sum, const factor_sum *lot, int64_t first, int64_t end)
 {
     factor_sum all = {0, 0};
@@ -404,7 +406,7 @@ static factor_sum sum_columns(const factor_sum *sum, const factor_sum *lot, int6
     return all;
 }
 
-/* Limit the factors of a row of cells; scratch: [2 nu]. */
+/* Limit the factors of a row of cells. Given: scratch [2 nu] */
 static void limit_row(msi_density *d, const square_sums *s, int64_t y, factor_sum *scratch)
 {
     const int64_t nu = d->cells.grid.nu, half_nv = d->cells.grid.nv / 2, half = s->rule->rank_size / 2;
@@ -421,7 +423,7 @@ static void limit_row(msi_density *d, const square_sums *s, int64_t y, factor_su
     }
 }
 
-/* Make the sums of lots of rows. */
+/* Compute the sums of all lots of rows. */
 static void make_lots(square_sums *s)
 {
     const int64_t nu = s->density->cells.grid.nu, n_lot = s->density->cells.grid.nv / 2 / LOT;
@@ -468,10 +470,10 @@ static double largest_uniform(const msi_density *d)
 }
 
 /*
- * Return the power of two that weights are multiplied by, so that neither a sum of their products with visibilities
- * overflows in single precision nor the products themselves underflow; it is 1, which changes nothing, for ordinary
- * data. Visibilities have the range of single precision, and so do weights: with sums of about 2^96 the smaller of the
- * two keeps its precision, and windows and transforms, which multiply a sum by less than 2^20, do not overflow.
+ * Return the power of two by which weights are multiplied. It keeps the products of weights and visibilities from
+ * underflowing, and their sums from overflowing, in single precision. It is 1 for ordinary data. Visibilities and
+ * weights both have the range of single precision. If sums are about 2^96, the smaller of the two keeps its precision,
+ * and windows and transforms, which multiply a sum by less than 2^20, do not overflow.
  */
 static double scale_of(const msi_vis_store *s, const msi_density *density, const msi_weighting *rule)
 {
@@ -521,7 +523,7 @@ static msi_taper_scales tapers_of(const msi_uv_taper *t, const msi_vis_store *st
 
 static void weigh_segment(const msi_weight_factors *f, const msi_vis_store *store, msi_vis_segment *s)
 {
-    enum { AT_ONCE = 64 }; /* channels: their factors serve all planes */
+    enum { AT_ONCE = 64 }; /* number of channels whose factors are computed once for all planes */
     double factor[AT_ONCE];
     for (int64_t row = 0; row < s->n_row; row++)
         for (int32_t first = 0; first < s->n_chan; first += AT_ONCE) {
@@ -542,7 +544,7 @@ static int make_factors(msi_weight_factors *f, const msi_vis_store *store, const
                               .taper = tapers_of(&rule->taper, store),
                               .has_taper = msi_uv_taper_is_set(&rule->taper),
                               .scale = store->weight_scale,
-                              /* Rounding must not drop the sample of the largest w. */
+                              /* The tolerance keeps the sample with the largest w in spite of rounding. */
                               .most_w_m_hz = rule->most_w_lambda * MSI_SPEED_OF_LIGHT * (1 + 1e-12)};
     if (!density) return MSI_OK;
     f->cells = density->cells;
@@ -552,7 +554,7 @@ static int make_factors(msi_weight_factors *f, const msi_vis_store *store, const
     return briggs_scale(density, rule, &f->briggs);
 }
 
-/* Return 1 if sums on a GPU are where the store's samples are. */
+/* Return 1 if the sums are on the same GPU as the store's samples. */
 static int is_with(const msi_vis_store *store, const msi_density *d)
 {
 #ifdef MSI_HAVE_CUDA

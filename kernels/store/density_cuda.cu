@@ -5,7 +5,7 @@
  * A thread first adds consecutive samples of the same cell, and then adds their sum to the cell atomically. Each block
  * stores its totals, and the host adds them in a fixed order, so that they do not depend on the order of blocks.
  *
- * Samples that plane 0 lacks, and another plane has, are summed separately; such sums are called `rest`.
+ * Samples that have no weight in plane 0 but in another plane are summed separately. These sums are called `rest`.
  */
 #include "kernels/store/density_gpu.h"
 
@@ -35,9 +35,9 @@ struct segment_view {
 
 /* Totals of a block's samples. */
 struct block_total {
-    double sum, rest; /* weights; rest: of samples that plane 0 lacks */
-    double largest;   /* weight */
-    int64_t count;    /* samples of positive weight */
+    double sum, rest; /* sums of weights; rest: of samples without a weight in plane 0 */
+    double largest;   /* largest weight */
+    int64_t count;    /* number of samples with a positive weight */
 };
 
 /* The samples [first, end) of a block's part of a segment: whole rows. */
@@ -266,8 +266,8 @@ int make_sums(msi_density_gpu **d, const msi_density_cells *cells, const msi_vis
     return MSI_OK;
 }
 
-/* Get the device address of an array of n numbers. Given: present  the array on the device; NULL or empty: host
- * is copied to `copy`. Returned: *out  NULL if there is neither */
+/* Get the device address of an array of n numbers. Given: present  the array on the device; NULL or empty: copy `host`
+ * to `copy`. Returned: *out  NULL if both are missing */
 int get_on_device(const plan_stream &on, const buffer *present, const double *host, int64_t n, buffer &copy,
                   const double **out)
 {

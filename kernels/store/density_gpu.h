@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Density weights of samples on a GPU (gpu_samples.h): sums of weights, and weights multiplied by their factors, both in
- * the GPU's memory. For density.c. */
+/* Density weights of samples on a GPU (gpu_samples.h): sum the weights, and multiply them by their factors, in the
+ * GPU's memory. For density.c. */
 #ifndef MSI_KERNELS_DENSITY_GPU_H
 #define MSI_KERNELS_DENSITY_GPU_H
 
@@ -16,22 +16,22 @@ typedef struct msi_density_gpu msi_density_gpu;
 
 /*
  * msi_density_gpu_add - add the weights of a store on a GPU to the sums, as msi_density_add_store does.
- * Given and returned: *d  NULL: made, for the store's device; else sums there; freed by msi_density_gpu_free
- *           total [2]  the sums over all cells: of plane 0, of samples that it lacks
+ * Given and returned: *d  sums on the store's device; NULL: make them. Freed by msi_density_gpu_free
+ *           total [2]  sums over all cells: of plane 0, and of samples without a weight in plane 0
  * Returns:  0, MSI_ENOMEM, MSI_EGPU
- * Notes:    a cell's sum does not depend on the order of its samples while it is exact in double precision: 2^17 weights
- *           of 24 bits whose sizes differ by less than 2^12, for example.
+ * Notes:    the sum of a cell does not depend on the order of its samples if it is exact in double precision, for
+ *           example with 2^17 weights of 24 bits whose ratios are less than 2^12.
  */
 int msi_density_gpu_add(msi_density_gpu **d, const msi_density_cells *cells, const msi_vis_store *store, double *total);
 
-/* msi_density_gpu_squares - sum the squares of the cells' sums of plane 0, or (of_rest) of the samples that it lacks.
- * Returns: 0, MSI_ENOMEM, MSI_EGPU */
+/* msi_density_gpu_squares - sum the squares of the cells' sums. Given: of_rest  1: of samples without a weight in plane
+ * 0; 0: of plane 0. Returns: 0, MSI_ENOMEM, MSI_EGPU */
 int msi_density_gpu_squares(const msi_density_gpu *d, int of_rest, double *squares);
 
 /* msi_density_gpu_device - return the device of the sums. */
 int msi_density_gpu_device(const msi_density_gpu *d);
 
-/* msi_density_gpu_has_rest - return 1 if there are sums of samples that plane 0 lacks. */
+/* msi_density_gpu_has_rest - return 1 if there are sums of samples without a weight in plane 0. */
 int msi_density_gpu_has_rest(const msi_density_gpu *d);
 
 /* msi_density_gpu_fetch - copy the sums to host memory, each [nv / 2][nu]; rest NULL: not copied. Returns: 0,
@@ -39,10 +39,10 @@ int msi_density_gpu_has_rest(const msi_density_gpu *d);
 int msi_density_gpu_fetch(const msi_density_gpu *d, double *sum, double *rest);
 
 /*
- * msi_density_gpu_weigh - multiply the weights of a store on a GPU by their factors, and tell the store their sums.
- * Given:   d  sums on the same GPU, which replace those of the factors; NULL: the factors' arrays, in host memory, are
- *             copied
- *          factors  NULL: the weights do not change
+ * msi_density_gpu_weigh - multiply the weights of a store on a GPU by their factors, and set the store's sums of
+ * weights.
+ * Given:   d        sums on the same GPU, used instead of the arrays of `factors`; NULL: copy these arrays from the
+ *          host factors  NULL: do not change the weights
  * Returns: 0, MSI_ENOMEM, MSI_EGPU
  */
 int msi_density_gpu_weigh(msi_vis_store *store, const msi_density_gpu *d, const msi_weight_factors *factors);

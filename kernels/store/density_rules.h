@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The cells of a density's grid, and the factor of a weight by density weighting and tapers. Shared by C and CUDA. */
+/* The cells of a density's grid, and the factor of a weight from density weighting and tapers. Shared by C and CUDA. */
 #ifndef MSI_KERNELS_DENSITY_RULES_H
 #define MSI_KERNELS_DENSITY_RULES_H
 
@@ -8,8 +8,8 @@
 #include "kernels/method/geometry.h"
 #include "kernels/store/density.h"
 
-/* The cells of the half plane that is stored: row 0 is 0 <= v < 1 cell, column nu / 2 is 0 <= u < 1 cell. Centred cells
- * begin half a cell before; row 0 then has no column below nu / 2. */
+/* The cells of the stored half plane. Row 0 is 0 <= v < 1 cell, column nu / 2 is 0 <= u < 1 cell. Centred cells begin
+ * half a cell earlier; then columns below nu / 2 of row 0 are not used. */
 typedef struct msi_density_cells {
     msi_density_grid grid;
     double per_lambda_u, per_lambda_v;
@@ -21,9 +21,9 @@ typedef struct msi_uv_cell {
 } msi_uv_cell;
 
 /*
- * msi_uv_cell_of - find the cell of a sample, u and v in wavelengths; 0 if it lies outside the grid. A sample and its
- * mirror image are equivalent: the one with v > 0, or with u >= 0 on the line v = 0, is used, so that cell k of either
- * axis mirrors onto -1 - k. Centred cells mirror onto -k; of the two in row 0 the one with k >= 0 is used.
+ * msi_uv_cell_of - find the cell of a sample, u and v in wavelengths. Returns 0 if it is outside the grid. A sample and
+ * its mirror image are equivalent; the one with v > 0, or with v = 0 and u >= 0, is used. The mirror image of cell k of
+ * an axis is -1 - k, or -k if cells are centred; of two centred cells in row 0 the one with k >= 0 is used.
  */
 MSI_HD int msi_uv_cell_of(const msi_density_cells *d, double u, double v, msi_uv_cell *cell)
 {
@@ -57,13 +57,13 @@ typedef struct msi_taper_scales {
 /* The factors of weights; their arrays belong to the density, in the memory of the processor that uses them. */
 typedef struct msi_weight_factors {
     msi_density_cells cells;
-    const double *sum, *rest; /* [nv / 2][nu] of plane 0, of samples that it lacks (NULL: there is one plane) */
-    const double *limited;    /* [nv / 2][nu] factors of cells with a limit; NULL: there is none */
+    const double *sum, *rest; /* [nv / 2][nu] sums of plane 0; of samples without a weight in it (NULL: one plane) */
+    const double *limited;    /* [nv / 2][nu] limited factors of cells; NULL: no limit */
     msi_weighting rule;
     msi_taper_scales taper;
     int has_taper;
-    double briggs, scale; /* s^2; of all weights */
-    double most_w_m_hz;   /* |w| times the frequency; 0: no limit */
+    double briggs, scale; /* s^2; factor of all weights */
+    double most_w_m_hz;   /* largest |w| in metres times frequency; 0: no limit */
 } msi_weight_factors;
 
 /* msi_rise - compute the factor at a distance beyond a limit: 0 before it, then a transition of this width to 1. */
@@ -92,22 +92,21 @@ MSI_HD double msi_taper_factor(const msi_uv_taper *t, const msi_taper_scales *k,
     return factor;
 }
 
-/* msi_cell_factor - compute a cell's factor by the rule, uniform or Briggs, from its sum of weights. */
+/* msi_cell_factor - compute the factor of a cell from its sum of weights, for uniform or Briggs weighting. */
 MSI_HD double msi_cell_factor(const msi_weighting *rule, double briggs, double sum)
 {
     if (rule->mode == MSI_WEIGHT_BRIGGS) return 1 / (1 + sum * briggs);
     return sum > 0 ? 1 / sum : 0;
 }
 
-/* msi_cell_sum - return the sum of weights that a cell's samples share: plane 0's, or the rest's if plane 0 has none
- * there. */
+/* msi_cell_sum - return the sum of weights of a cell: that in `sum`, or in `rest` if plane 0 has no sample there. */
 MSI_HD double msi_cell_sum(const double *sum, const double *rest, int64_t i)
 {
     return sum[i] > 0 || !rest ? sum[i] : rest[i];
 }
 
-/* msi_cell_times - return how often the samples of a cell are in it: twice in the centred cell at the origin, which is its
- * own mirror image. */
+/* msi_cell_times - return 2 for the centred cell at the origin, which also contains the mirror images of its samples;
+ * otherwise 1. */
 MSI_HD int msi_cell_times(const msi_density_cells *d, const msi_uv_cell *cell)
 {
     return d->is_centred && cell->row == 0 && cell->column == d->grid.nu / 2 ? 2 : 1;

@@ -13,28 +13,28 @@
 #include "kernels/gpu/gpu_memory.h"
 #include "kernels/store/vis_store.h"
 
-/* Rows are copied to the host about this many samples at a time. */
+/* About this many samples are copied to the host at a time. */
 enum { HOME_SAMPLES = 1 << 20 };
 
-/* A piece's arrays follow each other, each aligned to a line of memory. */
+/* The arrays of a piece are consecutive, each aligned to this many bytes. */
 enum { LINE_BYTES = 256 };
 
-/* A piece of GPU memory: for samples [samples.n_row][samples.n_chan]; or with a copy of an arena; or, if blocks are added,
- * of a buffer. The last two have the segments from first_segment to the next piece's. */
+/* A piece of GPU memory. It holds samples [samples.n_row][samples.n_chan], or a copy of an arena, or, while blocks are
+ * added, a copy of a buffer. Arenas and buffers contain the segments from first_segment to the next piece's. */
 typedef struct piece {
     struct piece *next;
     msi_gpu_samples samples;
     struct msi_vis_setup *setup;
     void *memory;          /* NULL: the segments are still in the buffer */
-    char *arena;           /* the segments are still there; NULL: not in an arena */
+    char *arena;           /* arena that still holds the segments; NULL: none */
     struct buffer *buffer; /* valid without memory */
     int64_t first_segment, bytes;
 } piece;
 
-/* The size of the buffers that blocks are added to, and how many are made before one is waited for. */
+/* The size of buffers for blocks, and the largest number of buffers; if all are in use, wait for a copy. */
 enum { BUFFER_BYTES = 16 << 20, MOST_WAITING = 12 };
 
-/* A buffer of host memory. While it is copied it waits for `done`. */
+/* A buffer of host memory. Its copy to the GPU is complete after the event `done`. */
 typedef struct buffer {
     struct buffer *next;
     char *memory;
@@ -45,16 +45,16 @@ typedef struct buffer {
 struct msi_gpu_pieces {
     int device;
     piece *first, *last;            /* in the order in which they were made */
-    int is_of_blocks, takes_blocks; /* pieces are the contents of buffers; more blocks may be added */
+    int is_of_blocks, takes_blocks; /* 1: pieces are copies of arenas and buffers; 1: more blocks may be added */
     cudaStream_t stream;            /* stream of the copies of buffers; NULL: none */
-    buffer *buffer;                 /* the oldest first */
+    buffer *buffer;                 /* list of buffers, the oldest first */
     int n_buffer;
-    piece *unsent;  /* the first one whose contents are in a buffer; NULL: none */
-    int n_arena;    /* pieces of arenas, the first ones */
-    int is_copying; /* a thread copies them */
+    piece *unsent;  /* first piece whose contents are still in a buffer; NULL: none */
+    int n_arena;    /* the first n_arena pieces are arenas */
+    int is_copying; /* 1: a thread copies the arenas */
     pthread_t copier;
-    msi_first_error failure; /* the copying thread keeps it */
-    int has_weights;         /* those of planes are known */
+    msi_first_error failure; /* set by the copying thread */
+    int has_weights;         /* 1: the weights of each plane are known */
     struct {
         double sum, largest;
         int64_t count;
@@ -71,7 +71,7 @@ static msi_gpu_stream stream_of(const msi_vis_store *s)
     return (msi_gpu_stream){s->gpu->device, NULL};
 }
 
-/* Allocate a piece's memory, and divide it. */
+/* Allocate the memory of a piece, and set the addresses of its arrays. */
 static int alloc_piece(const msi_vis_store *s, piece *p)
 {
     const int64_t n = s->n_plane * p->samples.n_row * p->samples.n_chan,
@@ -108,8 +108,8 @@ int msi_gpu_samples_reserve(msi_vis_store *s, int device, int64_t n_row, int32_t
     return MSI_OK;
 }
 
-/* List the rows of a piece as segments of the store, without host memory. Planes of a segment are as far apart as those
- * of the piece, so that segments follow each other in each plane. */
+/* Append the rows of a piece to the store as segments, without host memory. The planes of a segment are as far apart as
+ * those of the piece, so that segments are consecutive in each plane. */
 static int list_segments(msi_vis_store *s, const piece *p)
 {
     const msi_gpu_samples *m = &p->samples;
@@ -151,7 +151,7 @@ int msi_gpu_samples_commit(msi_vis_store *s, const msi_gpu_totals *f)
 
 /* ---- Blocks ----------------------------------------------------------------------------------------------------- */
 
-/* Let a piece's segments refer to other memory with the same contents. */
+/* Set the pointers of a piece's segments to other memory with the same contents. */
 static void move_segments(msi_vis_store *s, const piece *p, const char *from, char *to)
 {
     const int64_t end = p->next ? p->next->first_segment : s->n_segment;
@@ -163,7 +163,7 @@ static void move_segments(msi_vis_store *s, const piece *p, const char *from, ch
     }
 }
 
-/* Return whether a segment is in an arena. */
+/* Return 1 if a segment is in an arena. */
 static int is_in(const msi_vis_segment *g, const struct msi_vis_arena *a)
 {
     const char *at = (const char *)g->uvw_m;
@@ -185,8 +185,8 @@ static int add_arena(msi_vis_store *s, const struct msi_vis_arena *a, int64_t fi
     return msi_gpu_alloc(&p->memory, &on, p->bytes, "samples");
 }
 
-/* Append pieces for an arena and those before it, which are after it in the list. Given and returned: *segment  the next
- * one */
+/* Append pieces for an arena and for all earlier arenas, which follow it in the list. Given and returned: *segment  the
+ * next segment */
 static int add_arenas(msi_vis_store *s, const struct msi_vis_arena *a, int64_t *segment)
 {
     if (!a) return MSI_OK;
@@ -196,7 +196,8 @@ static int add_arenas(msi_vis_store *s, const struct msi_vis_arena *a, int64_t *
     return *segment > first ? add_arena(s, a, first) : MSI_OK;
 }
 
-/* Copy the arenas to their pieces. Blocks may be added meanwhile: pieces after those of arenas are not read. */
+/* Copy the arenas to their pieces. Other threads may add blocks at the same time, because only pieces of arenas are
+ * read. */
 static int copy_arenas(const struct msi_gpu_pieces *g)
 {
     const msi_gpu_stream on = {g->device, NULL};
@@ -208,7 +209,7 @@ static int copy_arenas(const struct msi_gpu_pieces *g)
     return MSI_OK;
 }
 
-/* Let the segments of arenas refer to their copies. */
+/* Set the pointers of the arenas' segments to the copies. */
 static void leave_arenas(msi_vis_store *s)
 {
     for (piece *p = s->gpu->first; p && p->arena; p = p->next) {
@@ -218,13 +219,13 @@ static void leave_arenas(msi_vis_store *s)
     msi_vis_store_drop_arenas(s);
 }
 
-/* No segment gets more rows. */
+/* Close all segments, so that no more rows are added to them. */
 static void close_segments(msi_vis_store *s)
 {
     for (struct msi_vis_setup *p = s->setup; p; p = p->next) p->open_segment = -1;
 }
 
-/* Reserve GPU memory for the samples so far. After a failure the store is as it was. */
+/* Reserve GPU memory for all samples of the store. After a failure the store is unchanged. */
 static int begin_move(msi_vis_store *s, int device)
 {
     int64_t segment = 0;
@@ -250,7 +251,7 @@ int msi_gpu_samples_move_to_gpu(msi_vis_store *s, int device)
     return MSI_OK;
 }
 
-/* Other threads read blocks meanwhile, so this one has few. */
+/* Number of OpenMP threads of the copying thread; the other threads add blocks. */
 enum { COPIER_THREADS = 4 };
 
 static void *run_copier(void *of)
@@ -261,7 +262,7 @@ static void *run_copier(void *of)
     return NULL;
 }
 
-/* Wait until the arenas are copied. */
+/* Wait until all arenas are copied. */
 static int end_copying(struct msi_gpu_pieces *g)
 {
     if (g->is_copying) pthread_join(g->copier, NULL);
@@ -306,7 +307,7 @@ static int make_buffer(struct msi_gpu_pieces *g, buffer **out)
     return MSI_OK;
 }
 
-/* Take a buffer into use: a free one, a new one while there are few, or one that has been copied. */
+/* Get a buffer: a free one, or a new one if there are fewer than MOST_WAITING; otherwise wait until one is copied. */
 static int take_buffer(struct msi_gpu_pieces *g, buffer **out)
 {
     buffer *oldest = NULL;
@@ -386,7 +387,7 @@ int msi_gpu_samples_takes_blocks(const msi_vis_store *s)
     return s->gpu && s->gpu->takes_blocks;
 }
 
-/* Free the buffers, which hold no samples any more. */
+/* Free the buffers. They must not contain samples. */
 static void free_buffers_of(struct msi_gpu_pieces *g)
 {
     if (g->stream && cudaStreamSynchronize(g->stream) != cudaSuccess) cudaGetLastError();
@@ -536,7 +537,7 @@ static int add_piece(msi_vis_store *to, const piece *p, const msi_gpu_stream *on
     return rc;
 }
 
-/* Move the contents of a buffer or an arena, wherever they are, to the store's own memory. */
+/* Move the contents of a piece from its buffer, arena or the GPU to the store's own memory. */
 static int bring_home(msi_vis_store *s, piece *p)
 {
     const msi_gpu_stream on = stream_of(s);
@@ -551,7 +552,7 @@ static int bring_home(msi_vis_store *s, piece *p)
     return MSI_OK;
 }
 
-/* Move all samples of blocks to host memory. Segments stay as they are. */
+/* Move all samples of blocks to host memory. Their segments stay the same. */
 static int bring_all_home(msi_vis_store *s)
 {
     const msi_gpu_stream on = stream_of(s);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A store whose samples are in GPU memory, and host code does not read them. Either all samples of a store are on the GPU
- * or none; msi_gpu_samples_move_to_host makes an ordinary store for host code to read. There are two ways to put them
- * there:
+ * A store with its samples in GPU memory, where host code cannot read them. Either all samples of a store are on the
+ * GPU or none; msi_gpu_samples_move_to_host moves them to host memory. There are two ways to store samples on the GPU:
  *
  * - Kernels of the store's user fill pieces of GPU memory (reserve, commit). The store has one plane.
- * - Blocks are added as ever, between msi_gpu_samples_begin_intake and _end_intake. Their segments are filled in
- *   registered buffers of host memory, each of which is copied to the GPU when it is full, and used again.
+ * - Blocks are added as usual, between msi_gpu_samples_begin_intake and _end_intake. Their segments are filled in
+ *   registered buffers of host memory. A full buffer is copied to the GPU, and then used again.
  */
 #ifndef MSI_KERNELS_GPU_SAMPLES_H
 #define MSI_KERNELS_GPU_SAMPLES_H
@@ -26,7 +25,7 @@ typedef struct msi_gpu_samples {
     void *vis;     /* [n_plane][n_row][n_chan] msi_c32 or msi_c64: unweighted, finite; or predicted */
 } msi_gpu_samples;
 
-/* Totals of some samples; the members are as in msi_vis_store, sum_weight of plane 0. */
+/* Totals of samples, with the same members as msi_vis_store; sum_weight is for plane 0. */
 typedef struct msi_gpu_totals {
     int64_t n_sample, n_outside;
     double w_min_lambda, w_max_lambda;
@@ -59,26 +58,26 @@ int msi_gpu_samples_get(const msi_vis_store *store, int64_t i, msi_gpu_samples *
 int msi_gpu_samples_move_to_gpu(msi_vis_store *store, int device);
 
 /*
- * msi_gpu_samples_begin_intake - move a store's samples to a GPU, and put the blocks that are added there. A thread copies
- * the samples so far while blocks are added.
+ * msi_gpu_samples_begin_intake - move a store's samples to a GPU, and also store later blocks there. A thread copies
+ * the present samples while blocks are added.
  * Given:   store  in host memory, without tags, not of coordinates
  * Returns: 0, MSI_EGPU (not enough memory there), MSI_ENOMEM; after a failure all samples are in host memory
  */
 int msi_gpu_samples_begin_intake(msi_vis_store *store, int device);
 
-/* msi_gpu_samples_carve - for vis_store.c: get memory for a segment, which is the store's next one; 0 in *is_new_buffer
- * unless segments that are open can no longer be filled. Returns: 0, MSI_EGPU, MSI_ENOMEM */
+/* msi_gpu_samples_carve - for vis_store.c: get memory for the store's next segment. Returned: *is_new_buffer  1: a new
+ * buffer begins, so that open segments can no longer be filled. Returns: 0, MSI_EGPU, MSI_ENOMEM */
 int msi_gpu_samples_carve(msi_vis_store *store, int64_t bytes, void **out, int *is_new_buffer);
 
-/* msi_gpu_samples_send - for vis_store.c: begin to copy the buffers that are full; their segments are on the GPU then.
- * Returns: 0, MSI_EGPU (not enough memory there), MSI_ENOMEM */
+/* msi_gpu_samples_send - for vis_store.c: begin to copy full buffers to the GPU, and set the pointers of their segments
+ * to GPU memory. Returns: 0, MSI_EGPU (not enough memory there), MSI_ENOMEM */
 int msi_gpu_samples_send(msi_vis_store *store);
 
 /* msi_gpu_samples_takes_blocks - return 1 between msi_gpu_samples_begin_intake and _end_intake. */
 int msi_gpu_samples_takes_blocks(const msi_vis_store *store);
 
 /*
- * msi_gpu_samples_end_intake - copy what is left, and wait until all samples are on the GPU.
+ * msi_gpu_samples_end_intake - copy the last buffers, and wait until all samples are on the GPU.
  * Returns: 0, MSI_EGPU, MSI_ENOMEM; after a failure the store can be moved to the host, or freed
  */
 int msi_gpu_samples_end_intake(msi_vis_store *store);
@@ -86,11 +85,11 @@ int msi_gpu_samples_end_intake(msi_vis_store *store);
 /* msi_gpu_samples_device - return the device of a store's samples. */
 int msi_gpu_samples_device(const msi_vis_store *store);
 
-/* msi_gpu_samples_set_weights - tell the store what the current weights of a plane are: their sum, the largest, and the
- * number of those above 0. */
+/* msi_gpu_samples_set_weights - set the store's figures of the current weights of a plane: their sum, the largest, and
+ * the number of weights above 0. */
 void msi_gpu_samples_set_weights(msi_vis_store *store, int plane, double sum, double largest, int64_t count);
 
-/* msi_gpu_samples_weights - get these; of one plane as it was added, if they were never set. */
+/* msi_gpu_samples_weights - get these figures. If they were never set, those of the samples as added, for one plane. */
 void msi_gpu_samples_weights(const msi_vis_store *store, int plane, double *sum, double *largest, int64_t *count);
 
 /* msi_gpu_samples_move_to_host - move all samples to host memory; does nothing for an ordinary store. Returns: 0,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Batches of whole segments of a store, copied to the device one after the other, and predictions by every method on a
- * GPU, which are made batch by batch: a model is copied to the device, and visibilities are computed at the batches'
- * coordinates. Everything derived from the model may be kept while the store is refilled.
+ * Batches of whole segments of a store, which are copied to the device one after the other; and predictions batch by
+ * batch, for all methods on a GPU. A prediction copies a model to the device, and computes visibilities at the
+ * coordinates of each batch. Everything derived from the model may be kept while the store is refilled.
  */
 #ifndef MSI_STORE_BATCHES_CUDA_CUH
 #define MSI_STORE_BATCHES_CUDA_CUH
@@ -40,7 +40,7 @@ template <typename T> class store_batches {
     buffer d_segments, d_freq, d_uvw, d_weight, d_raw;
     staged_copy staging{on};
 
-    /* Cut the batch that begins at segment `first`: at least one segment, at most batch_samples. */
+    /* Return the batch that begins at segment `first`: at least one segment, at most batch_samples. */
     store_batch cut_batch(int64_t first) const
     {
         store_batch b = {first, first, 0, 0};
@@ -83,7 +83,7 @@ template <typename T> class store_batches {
         const stage_timer stage("transfer", &times->transfer_s);
         const int64_t bytes_each = 2 * (int64_t)sizeof(T);
         for (int p = 0; p < n_image; p++) {
-            int64_t segment = now.first, begin = 0; /* where the segment's visibilities begin */
+            int64_t segment = now.first, begin = 0; /* offset of the segment's visibilities */
             const auto place = [&](int64_t at) {
                 const msi_vis_segment *s = &store->segment[segment];
                 for (; at >= begin + s->n_row * s->n_chan * bytes_each; s = &store->segment[++segment])
@@ -124,7 +124,7 @@ template <typename T> class store_batches {
         return on.wait();
     }
 
-    /* Copy the weights and visibilities of a plane, which follow each other on the device, segment by segment. */
+    /* Copy the weights and visibilities of a plane, segment by segment, to consecutive memory of the device. */
     int copy_plane(int p)
     {
         for (int weights = 0; weights < 2; weights++) {
@@ -157,8 +157,8 @@ struct kept_predictor {
  * predict_kept - predict by the kept predictor, or by one for this call only.
  *
  * Given:              make  a function without arguments that returns a new kept_predictor
- * Given and returned: kept  NULL in *kept at first, then the object that make() returned, freed by forget_kept; kept
- *                           NULL: the predictor is freed at the end of the call
+ * Given and returned: kept  *kept is NULL at first, then the object from make(), freed by forget_kept. If kept is NULL,
+ *                           the predictor is freed at the end of the call
  * Returns: 0, MSI_ENOMEM, or the error of predict
  */
 template <typename MAKE>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Adding samples to a visibility store. Blocks are added in three steps, so that threads wait for each other only a few
- * times for many blocks, and places and sums do not depend on the number of threads:
- * 1. Threads look at the rows of all blocks and select those that are kept (select_rows).
- * 2. One thread gives the selected rows their places in segments (place_all).
- * 3. Threads copy the rows there, and sum up weights and largest values (copy_all).
- * A caller that converts samples can do without the copy: it reserves rows, its threads fill them, and it commits them.
+ * Add samples to a visibility store. Many blocks are added together in three steps, so that threads wait for each other
+ * only a few times, and places and sums do not depend on the number of threads:
+ * 1. Threads select the rows of all blocks that are kept (select_rows).
+ * 2. One thread assigns places in segments to the selected rows (place_all).
+ * 3. Threads copy the rows to their places, and sum weights and largest values (copy_all).
+ * A caller that converts samples can avoid the copy: it reserves rows, its threads fill them, and it commits them.
  */
 #include <float.h>
 #include <math.h>
@@ -19,10 +19,10 @@
 #include "kernels/store/gpu_samples.h"
 #endif
 
-enum { SHARE_SAMPLES = 8192 }; /* samples in the rows that a thread takes at a time */
+enum { SHARE_SAMPLES = 8192 }; /* number of samples in the rows that a thread processes at a time */
 
-/* A range of channels of a block. Below, "the uv plane" means the u and v that the image can hold (u_limit_lambda,
- * v_limit_lambda). A row with |u| <= safe_u_m and |v| <= safe_v_m lies in it at all frequencies of the range. */
+/* A range of channels of a block. A row with |u| <= safe_u_m and |v| <= safe_v_m is in the uv plane of the image (|u|
+ * and |v| up to u_limit_lambda and v_limit_lambda) at all frequencies of the range. */
 typedef struct span {
     msi_block_part in;
     double least_hz, most_hz;
@@ -117,8 +117,8 @@ static int sample_used(const msi_block_part *in, int64_t row, int32_t chan)
     return 0;
 }
 
-/* Return the larger of two numbers; below, the smaller. They need one instruction; fmax and fmin need several, because
- * of NaN. */
+/* Return the larger, or the smaller, of two numbers. They take one instruction; fmax and fmin take several, because
+ * they handle NaN. */
 static inline double larger(double a, double b)
 {
     return b > a ? b : a;
@@ -197,7 +197,7 @@ static span span_of(const msi_vis_store *s, const msi_vis_block *block, int32_t 
     return r;
 }
 
-/* Divide the blocks into ranges of channels, and those into shares of rows. */
+/* Divide the blocks into ranges of channels, and the ranges into shares of rows. */
 static int list_shares(msi_vis_store *s, const msi_vis_block *block, int n_block)
 {
     struct msi_vis_intake *t = s->intake;
@@ -231,7 +231,7 @@ static int list_shares(msi_vis_store *s, const msi_vis_block *block, int n_block
 
 /* ---- Adding blocks: placing rows -------------------------------------------------------------------------------- */
 
-/* Divide the rows of the last piece into copies for threads. The caller has made the array of copies large enough. */
+/* Divide the rows of the last piece into copies for threads. The array of copies must be large enough. */
 static void share_out(struct msi_vis_intake *t, int64_t step)
 {
     const piece *p = &t->piece[t->n_piece - 1];
@@ -239,7 +239,7 @@ static void share_out(struct msi_vis_intake *t, int64_t step)
         t->copy[t->n_copy++] = (copy){t->n_piece - 1, first, p->n_row - first < step ? p->n_row - first : step};
 }
 
-/* Give the selected rows of a range their places. */
+/* Assign places to the selected rows of a range. */
 static int place_rows(msi_vis_store *s, int range, const int64_t *row, int64_t n_row)
 {
     struct msi_vis_intake *t = s->intake;
@@ -268,7 +268,7 @@ static void add_tally(msi_vis_store *s, const msi_vis_tally *t)
     s->longest_lambda = larger(s->longest_lambda, sqrt(t->longest2));
 }
 
-/* Update the store's totals, and give all selected rows their places, range by range. */
+/* Update the store's totals, and assign places to all selected rows, range by range. */
 static int place_all(msi_vis_store *s)
 {
     struct msi_vis_intake *t = s->intake;
@@ -289,7 +289,7 @@ static int place_all(msi_vis_store *s)
 
 /* ---- Adding blocks: copying ------------------------------------------------------------------------------------- */
 
-/* Copy weights, with 0 for values that are not valid weights. */
+/* Copy weights. Invalid weights become 0. */
 static void copy_weights(const float *restrict from, float *restrict to, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) to[i] = ((from[i] > 0) & (from[i] <= FLT_MAX)) ? from[i] : 0;
@@ -348,8 +348,8 @@ static void copy_stretch(const msi_vis_store *s, const span *range, int64_t row,
         if (!lies_inside(s, range, b->uvw_m + 3 * (row + i))) drop_beyond(s, g, at + i);
 }
 
-/* Raise the largest values of *e to those of n samples. Samples of weight 0 are ignored. The function is compiled for
- * two instruction sets, with the same results. */
+/* Update the largest values in *e with n samples. Samples with weight 0 are ignored. The function is compiled for two
+ * instruction sets, with the same results. */
 static inline __attribute__((always_inline)) void extend_any(const float *w, const msi_c32 *vis, int64_t n,
                                                              msi_vis_extent *e)
 {
@@ -396,7 +396,7 @@ static void extend_double(const float *w, const msi_c64 *vis, int64_t n, msi_vis
     }
 }
 
-/* Raise the largest values of *e to those of the stored rows [row, row + n_row). */
+/* Update the largest values in *e with the stored rows [row, row + n_row). */
 static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, int64_t n_row, msi_vis_extent *e)
 {
     for (int p = 0; p < s->n_plane; p++) {

@@ -33,13 +33,13 @@ void msi_vis_store_init(msi_vis_store *s, int n_plane, msi_precision precision, 
 
 /* ---- Memory ----------------------------------------------------------------------------------------------------- */
 
-/* The size of arenas doubles from FIRST to LARGEST, so that a small store stays small. From HUGE_PAGE on an arena and
- * the header of msi_alloc fill whole huge pages. */
+/* The size of arenas doubles from FIRST to LARGEST, so that a small store uses little memory. From HUGE_PAGE on, an
+ * arena and the header of msi_alloc together fill whole huge pages. */
 static const int64_t FIRST_ARENA_BYTES = 256 << 10, LARGEST_ARENA_BYTES = 64 << 20;
 
 enum { HUGE_PAGE = 2 << 20, IN_FRONT = 64 };
 
-/* Take a spare arena of at least `bytes` bytes into use; NULL if there is none. */
+/* Use a spare arena of at least `bytes` bytes again; NULL if there is none. */
 static struct msi_vis_arena *reuse_arena(msi_vis_store *s, int64_t bytes)
 {
     for (struct msi_vis_arena **p = &s->spare; *p; p = &(*p)->next) {
@@ -54,7 +54,7 @@ static struct msi_vis_arena *reuse_arena(msi_vis_store *s, int64_t bytes)
     return NULL;
 }
 
-/* Choose the size of an arena after another (NULL: the first one) that is to hold at least `bytes` bytes. */
+/* Choose the size of a new arena for at least `bytes` bytes. Given: before  the arena before it; NULL: none */
 static int64_t next_arena_size(const struct msi_vis_arena *before, int64_t bytes)
 {
     int64_t size = before ? 2 * before->size : FIRST_ARENA_BYTES;
@@ -170,7 +170,7 @@ int msi_vis_store_next_segment(msi_vis_store *s, msi_vis_segment **out)
     return MSI_OK;
 }
 
-/* Get memory for the next segment: of the store, or a part of a buffer that goes to a GPU when it is full. */
+/* Get memory for the next segment, in the store's memory or in a buffer for the GPU. */
 static int carve_segment(msi_vis_store *s, int64_t bytes, void **out)
 {
 #ifdef MSI_HAVE_CUDA

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The visibility store holds samples between the Measurement Set and the grid: they are read once and used for weights,
- * for every image and for every w. */
+/* The visibility store holds the samples that are gridded. They are read once from the Measurement Set, and used for
+ * weights and for all images and w-planes. */
 #ifndef MSI_VIS_STORE_H
 #define MSI_VIS_STORE_H
 
@@ -16,9 +16,9 @@ enum { MSI_SEGMENT_ROWS = 4096 }; /* a power of two: a row's segment is its numb
 enum { MSI_SEGMENT_SHIFT = 12 };
 enum { MSI_STORE_MAX_CHAN = 32768, MSI_STORE_MAX_PLANES = 32 };
 
-/* A segment has rows of one spectral setup, up to n_row_max <= MSI_SEGMENT_ROWS, numbered segment * MSI_SEGMENT_ROWS +
- * row. The store owns its arrays. In a GPU's memory that a kernel fills, n_row_max is the number of rows of all segments
- * that share the memory. */
+/* A segment has up to n_row_max <= MSI_SEGMENT_ROWS rows of one spectral setup. The number of a row is segment *
+ * MSI_SEGMENT_ROWS + row. The store owns the arrays. If a kernel fills the segments in GPU memory, n_row_max is the
+ * number of rows of all segments that share the memory. */
 typedef struct msi_vis_segment {
     int64_t n_row, n_row_max;
     int32_t n_chan;
@@ -29,7 +29,7 @@ typedef struct msi_vis_segment {
     void *vis;             /* [n_plane][n_row_max][n_chan] msi_c32 or msi_c64: unweighted, finite; or predicted */
 } msi_vis_segment;
 
-/* Gridders read the members that begin with n_segment; only the store changes them. */
+/* A store. Gridders may read the members from n_segment on; only functions of the store change them. */
 typedef struct msi_vis_store {
     int n_plane;
     int n_term; /* visibilities have n_term planes for each of the n_plane planes of weights; 0: 1 */
@@ -42,7 +42,7 @@ typedef struct msi_vis_store {
     msi_vis_segment *segment;
     struct msi_vis_setup *setup;   /* linked list of distinct channel lists */
     struct msi_vis_arena *arena;   /* linked list of memory arenas, newest first */
-    struct msi_vis_arena *spare;   /* arenas left by msi_vis_store_clear */
+    struct msi_vis_arena *spare;   /* unused arenas, kept by msi_vis_store_clear */
     struct msi_gpu_pieces *gpu;    /* memory of all segments' arrays (gpu_samples.h); NULL: in host memory */
     struct msi_vis_intake *intake; /* buffers for adding blocks; NULL: none so far */
     int64_t memory_budget;         /* bytes in memory before arenas are placed in files */
@@ -52,7 +52,7 @@ typedef struct msi_vis_store {
     int64_t n_outside;
     double sum_weight[MSI_STORE_MAX_PLANES]; /* [n_plane] as added, of the samples kept */
     double w_min_lambda, w_max_lambda;       /* range of |w| over stored samples */
-    double longest_lambda;                   /* the longest baseline of stored samples; 0 for samples put on the GPU */
+    double longest_lambda;                   /* the longest baseline of stored samples; 0 if a kernel filled them */
     const struct msi_buckets *order; /* the order of the samples if already sorted, borrowed; NULL: they are sorted when
                                         needed */
     /* The largest values of any plane as added: a weight, a part of a visibility in Jy, and the product of both. */
@@ -109,15 +109,15 @@ typedef struct msi_vis_rows {
 } msi_vis_rows;
 
 /*
- * msi_vis_store_reserve - reserve the next rows of a store: at most n_row, as many as fit in a segment. They are in the
- * store at once, so all of them must be filled before the store is used; then their order is as if they had been added,
- * but rows without samples are kept.
+ * msi_vis_store_reserve - reserve the next rows of a store: at most n_row, as many as fit in a segment. They are part
+ * of the store immediately, so the caller must fill all of them before the store is used. Rows have the same order as
+ * after msi_vis_store_add, but rows without samples are kept.
  * Given:   s  without tags, not of coordinates; n_chan  at most MSI_STORE_MAX_CHAN
  * Returns: 0, MSI_ENOMEM, MSI_EOUTPUT (temp_dir), MSI_ERANGE (more than 2^32 rows), MSI_EGPU, MSI_EINTERNAL (other
  *          stores)
  *
- * msi_vis_store_count - count rows [first, first + n) of those reserved, which were just filled; samples that the image
- * cannot hold get weight 0. Each row is counted once, in order; threads may count different reserved rows.
+ * msi_vis_store_count - count rows [first, first + n) of the reserved ones, after they were filled. Samples outside the
+ * uv plane of the image get weight 0. Each row is counted once, in order; threads may count different reserved rows.
  *
  * msi_vis_store_commit - add the counts of all rows that were reserved. Returns: 0, MSI_EGPU, MSI_ENOMEM
  */
@@ -175,7 +175,7 @@ static inline int64_t msi_segment_index(const msi_vis_segment *segment, int plan
     return (plane * segment->n_row_max + row) * segment->n_chan + chan;
 }
 
-/* Rows of one spectral setup in a batch of segments, as the device sees them: their samples are [n_row][n_chan]. */
+/* Rows of one spectral setup in a batch of segments, for kernels. Their samples are [n_row][n_chan]. */
 typedef struct msi_store_rows {
     int64_t first_sample, first_row; /* in the batch's arrays */
     int32_t n_row, n_chan, first_freq;
@@ -201,19 +201,19 @@ typedef struct msi_block_part {
     int32_t first, n_chan;
 } msi_block_part;
 
-/* msi_vis_store_take_rows - take the next free rows of a setup's open segment, opening one if it is full. Returned: rows
- * [*row, *row + *n) of *segment; 1 <= *n <= n_row. Returns: 0, MSI_ENOMEM, MSI_EOUTPUT, MSI_ERANGE, MSI_EGPU */
+/* msi_vis_store_take_rows - take the next free rows of a setup's open segment, opening one if it is full. Returned:
+ * rows [*row, *row + *n) of *segment; 1 <= *n <= n_row. Returns: 0, MSI_ENOMEM, MSI_EOUTPUT, MSI_ERANGE, MSI_EGPU */
 int msi_vis_store_take_rows(msi_vis_store *s, struct msi_vis_setup *setup, int64_t n_row, int64_t *segment,
                             int64_t *row, int64_t *n);
 
-/* msi_vis_intake_free - free the buffers for adding blocks; NULL is fine. */
+/* msi_vis_intake_free - free the buffers for adding blocks; NULL-safe. */
 void msi_vis_intake_free(struct msi_vis_intake *intake);
 
 /* msi_vis_store_rows_of_segment - return the capacity of a segment of n_chan channels, in rows. */
 int64_t msi_vis_store_rows_of_segment(const msi_vis_store *s, int32_t n_chan);
 
-/* An arena is a piece of memory that segments are carved from: allocated, or mapped from an unlinked file. The segments of
- * an arena follow those of the arena before. */
+/* An arena is memory for segments, allocated or mapped from an unlinked file. The segments of an arena follow those of
+ * the arena before. */
 struct msi_vis_arena {
     struct msi_vis_arena *next;
     char *base;
@@ -221,7 +221,7 @@ struct msi_vis_arena {
     int mapped;
 };
 
-/* msi_vis_store_drop_arenas - free the arenas, whose segments are elsewhere now. */
+/* msi_vis_store_drop_arenas - free the arenas, after their segments were moved to other memory. */
 void msi_vis_store_drop_arenas(msi_vis_store *s);
 
 /* msi_vis_store_carve - get memory of the store, in memory or in a file. Returns: 0, MSI_ENOMEM, MSI_EOUTPUT */

@@ -49,7 +49,7 @@ template <typename T> struct stacks : msi_subgrid_job {
     }
 };
 
-/* Steps from plane to plane are rounded. The step to every multiple of this many planes corrects the others' error. */
+/* Steps from plane to plane are rounded. The step to every STEPS_ROUNDED-th plane corrects the error of the others. */
 constexpr int STEPS_ROUNDED = 16;
 
 /* Make the screens of planes and the steps between them, as msi_subgrid_screens. One thread for each pixel; blockIdx.y
@@ -205,7 +205,7 @@ template <typename T> struct small_rows_inverse {
     }
 };
 
-/* Find the distance of a subgrid's cell from its core's first tap. */
+/* Compute the distance of a subgrid's cell from its core's first tap. */
 __device__ inline int offset_of(const msi_subgrid_shape &s, int cell)
 {
     return cell < s.size - s.margin ? cell : cell - s.size;
@@ -266,8 +266,8 @@ template <typename T> struct cut_rows {
  * A block has some neighbouring columns of a subgrid, and a thread holds B of their pixels. The number of columns is
  * small enough for at least two blocks to share a multiprocessor and hide each other's waits.
  *
- * Screens are not read plane by plane: the step from one screen to the next is the same for all planes. A block keeps
- * it in shared memory and sums up as one evaluates a polynomial. Only the last plane's own screen is read.
+ * Screens are not read plane by plane, because the step from one screen to the next is the same for all planes. A block
+ * keeps the step in shared memory, and sums the planes by Horner's scheme. Only the screen of the last plane is read.
  */
 template <typename T, int N> struct column_block {
     using fft = small_fft::steps<T, N>;
@@ -356,12 +356,12 @@ template <typename T, int N> struct column_thread {
             for (int s = 0; s < B; s++) f(s, complex_cuda::read_only(exact + screen_row(s) * HALF_SIZE));
         }
     }
-    /* Turn pixels from the previous plane's screen to this plane's. */
+    /* Multiply pixels by the step from the previous plane's screen to this plane's. */
     __device__ __forceinline__ void step_to(int plane_, const stacks<T> &job, cplx<T> (&pixel)[B]) const
     {
         for_each_step(plane_, job, [&](int s, cplx<T> step) { pixel[s] = small_fft::turned<false>(pixel[s], step); });
     }
-    /* Turn the sum in the same way, and add this plane's own pixels. */
+    /* Multiply the sum by the same step, and add the pixels of this plane. */
     __device__ __forceinline__ void step_and_add(int plane_, const stacks<T> &job, const cplx<T> (&own)[B],
                                                  cplx<T> (&sum)[B]) const
     {
@@ -379,7 +379,7 @@ template <typename T, int N> struct column_thread {
         for (int k = first + threadIdx.x; k < min(first + part, n); k += block::THREADS)
             __stcs(cells + k, float4{0, 0, 0, 0});
     }
-    /* Turn pixels by a plane's own screen, or back. */
+    /* Multiply pixels by a plane's screen, or by its conjugate. */
     template <bool BACK>
     __device__ __forceinline__ void screen(int plane_, const stacks<T> &job, cplx<T> (&pixel)[B]) const
     {
@@ -471,7 +471,7 @@ __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N
         from += (int64_t)filled * N;
     };
     load();
-    int at = me.plane[0] - 1; /* the sum is zero, so that turning it is harmless */
+    int at = me.plane[0] - 1; /* the sum is zero at first, so the first step has no effect */
     for (int k = 0; k < n; k++) {
         me.template forward_first<GIVEN>(x);
         if (A <= 16 && k + 1 < n) load();
@@ -525,7 +525,7 @@ __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N
 
 /* ---- Launching -------------------------------------------------------------------------------------------------- */
 
-/* Call f with the size, and with how many of a thread's points samples reach: HALF of them, or all. */
+/* Call f with the size, and with the number of a thread's points that may be nonzero: HALF of them, or all. */
 template <typename T, typename F> int at_size(const msi_subgrid_shape &s, F f)
 {
     const auto at = [&](auto size) {

@@ -28,12 +28,11 @@ extern const int32_t msi_subgrid_size[MSI_SUBGRID_N_SIZE];
 
 typedef struct msi_subgrid_shape {
     int32_t size, core, margin, width; /* as in msi_tower_plan; taps of the window */
-    int32_t filled,
-        pitch; /* cells that samples reach, along a core's edge; cells from one row of a small plane to the next */
-    int32_t n_core_u, n_plane; /* cores in a row; planes of a tower */
-    int64_t nu, nv;            /* size of the whole plane */
-    double w_step;             /* wavelengths */
-    msi_precision precision;   /* precision of every array of complex numbers */
+    int32_t filled, pitch;             /* nonzero cells along a small plane's edge; distance of its rows in cells */
+    int32_t n_core_u, n_plane;         /* cores in a row; planes of a tower */
+    int64_t nu, nv;                    /* size of the whole plane */
+    double w_step;                     /* wavelengths */
+    msi_precision precision;           /* precision of every array of complex numbers */
 } msi_subgrid_shape;
 
 /* Stacks of small planes, in device memory. Stack k belongs to core core_of[k]; its planes are consecutive slots. */
@@ -78,20 +77,20 @@ enum { MSI_SUBGRID_MAX_ROOTS = 1024 };
 int msi_subgrid_roots(const msi_subgrid_shape *shape, void *roots, int64_t *n);
 
 /*
- * msi_subgrid_screens - begin to make the screens that bring planes to a tower's own w, exp(-2 pi i dw nu), divided by
- * size^2 for the way back, of the first (n_plane + 1) / 2 planes; plane n_plane - 1 - k has the conjugate of plane k.
- * They are followed by the step exp(2 pi i w_step nu) from a plane to the next, and by the step to every 16th plane,
- * which makes 16 steps together exact.
- * Given:    nu [size/2 + 1][size/2 + 1]  of msi_tower_n, in device memory; stream  cudaStream_t
+ * msi_subgrid_screens - begin to compute the screens exp(-2 pi i dw nu) / size^2 that shift planes to the w of their
+ * tower, for the first (n_plane + 1) / 2 planes. Plane n_plane - 1 - k has the conjugate of the screen of plane k. The
+ * screens are followed by the step exp(2 pi i w_step nu) from a plane to the next, and by the step to every 16th plane,
+ * which makes the product of 16 steps exact.
+ * Given:    nu [size/2 + 1][size/2 + 1]  values of msi_tower_n, in device memory; stream  cudaStream_t
  * Returned: screens [(n_plane + 1) / 2 + 2][size/2 + 1][size/2 + 1]
  * Returns:  0, MSI_EGPU
  */
 int msi_subgrid_screens(const msi_subgrid_shape *shape, const double *nu, void *screens, void *stream);
 
 /*
- * msi_subgrid_add - begin to transform and screen small planes, and to add them to the whole plane. If there is none,
- * subgrids stay in job->sum: cell j of a row and of a column is j cells from the core's first tap, modulo the size.
- * Small planes are set to zero, so that more samples may be gridded on them.
+ * msi_subgrid_add - begin to transform and screen small planes, and to add them to the whole plane. Without a whole
+ * plane the subgrids stay in job->sum; cell j of a row and of a column is j cells from the core's first tap, modulo the
+ * size. Small planes are set to zero for the next samples.
  * Returns: 0, MSI_EGPU, MSI_EINTERNAL (the size is not supported)
  * Notes:   summation order varies from run to run; cells of small planes between filled and pitch are ignored.
  */

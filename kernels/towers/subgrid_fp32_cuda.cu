@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The kernels of subgrids in single precision. Each precision has its own unit, since compiling one takes minutes. */
+/* The kernels of subgrids in single precision. Each precision has its own file, because compiling one takes minutes. */
 #include "kernels/towers/subgrid_cuda.h"
 
 #include "kernels/towers/subgrid_cuda.cuh"

@@ -9,16 +9,17 @@
 #include "core/status.h"
 #include "kernels/transform/fft_cpu.h"
 
-/* The spectrum holds samples that are spread over up to N_SPECTRUM / 2 cells in either direction. Heights grow by an
- * eighth. */
+/* N_SPECTRUM: length of the spectra in which spread samples are computed. N_HEIGHT: largest number of heights that are
+ * measured; each is about an eighth larger than the one before. MOST_MARGIN: largest margin in cells. */
 enum { N_SPECTRUM = 1024, N_HEIGHT = 48, MOST_MARGIN = 256 };
 
-/* Images that reach nearer to the horizon than this have gradients that need too large margins. */
+/* Largest |direction cosine| of images with towers. Nearer to the horizon the gradients of screens need too large
+ * margins. */
 static const double FARTHEST = 0.95;
 
 /*
- * Compute the tail of the binomial distribution: the chance that more than k of n trials with success t succeed. As a
- * function of t it is a step from 0 to 1 that is flat at both ends.
+ * Compute the tail of the binomial distribution: the probability that more than k of n trials with probability t
+ * succeed. As a function of t it is a smooth step from 0 to 1, flat at both ends.
  */
 static double binomial_tail(double t, int n, int k)
 {
@@ -61,8 +62,8 @@ static int is_centred(const msi_wgrid_geometry *g)
     return g->l_center_rad == 0 && g->m_center_rad == 0;
 }
 
-/* Find the direction cosine of a position in the padded field, from the middle of the image. n - 1 must repeat itself:
- * if it is even, directions may level off, otherwise they have to return. */
+/* Compute the direction cosine of a position in the padded field, relative to the middle of the image. n - 1 must be
+ * periodic. If it is even, directions may level off; otherwise they must return to 0. */
 static double bent(const msi_wgrid_geometry *g, double x, double image, double field_rad, int order)
 {
     return (is_centred(g) ? msi_tower_bend : msi_tower_return)(x, image, field_rad, order);
@@ -87,8 +88,8 @@ static double farthest(double center, int64_t n, double cell_rad)
 }
 
 /*
- * Continue n - 1 of the image. Beyond its farthest corner bent directions may be below the horizon, so the Taylor
- * series in l^2 + m^2 about that corner is used, with four derivatives.
+ * Continue n - 1 beyond the image. Bent directions beyond the farthest corner may be below the horizon, so the Taylor
+ * series in l^2 + m^2 around this corner is used, with four derivatives.
  */
 static double continued_n(const msi_wgrid_plan *plan, double l, double m)
 {
@@ -136,8 +137,8 @@ void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, 
     int32_t size = towers->size, n_row = msi_tower_screen_rows(plan, towers);
     double l[MSI_TOWER_MAX_SIZE], scale = 1 / ((double)size * size);
     double dw = (k - 0.5 * (towers->n_plane - 1)) * g->w_step;
-    /* A forward transform has frequency i where an image has pixel nx/2 + i, at l = center - i cell, and m = center + j
-     * cell. Those beyond size/2 are negative. */
+    /* Frequency i of a forward transform corresponds to pixel nx/2 + i, at l = center - i cell; row j to m = center + j
+     * cell. Indices beyond size/2 are negative frequencies. */
     for (int32_t i = 0; i < size; i++)
         l[i] = g->l_center_rad - bent_u(plan, (double)(i <= size / 2 ? i : i - size) / size, towers->bend_order);
     for (int32_t j = 0; j < n_row; j++) {
@@ -156,11 +157,11 @@ void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, 
     }
 }
 
-/* ---- How far a screen reaches ----------------------------------------------------------------------------------- */
+/* ---- Margins that screens need ---------------------------------------------------------------------------------- */
 
 /* One axis of the padded field, at a position across it. */
 typedef struct field_axis {
-    double field_rad, image; /* `image` is the image's part of the field */
+    double field_rad, image; /* size of the field; fraction of the field that the image covers */
     double center_rad;       /* direction cosine of its middle */
     double across_rad;       /* direction cosine along the other axis */
 } field_axis;
@@ -173,24 +174,24 @@ typedef struct reach {
 } reach;
 
 /*
- * The worst sample: its footprint ends where a core ends, and it is half a plane beyond the middle of the first w_width
- * planes of a tower. The subgrid's representation of it along one axis, from the middle of the field to its edge; if the
- * field is not even about its middle, all of it.
+ * The sample with the largest error: its footprint ends at the edge of a core, and its w is half a plane beyond the
+ * middle of the first w_width planes of a tower. The struct describes it along one axis, from the middle of the field
+ * to the edge, or over the whole field if the field is not even around its middle.
  */
 typedef struct seam {
     const msi_wgrid_plan *plan;
     const field_axis *axis;
     int order;
-    int n; /* positions from the middle on: half of the field, or all of it */
+    int n; /* number of positions: half of the field from the middle on, or all of it */
     const msi_fft1d *fft;
     double taper[N_SPECTRUM];
-    double per_plane[N_SPECTRUM]; /* turns of the screen from one plane to the next */
+    double per_plane[N_SPECTRUM]; /* phase step of the screen from one plane to the next, in turns */
     msi_c64 back[N_SPECTRUM];     /* exp(-2 pi i per_plane) */
-    double size2[N_SPECTRUM];     /* squared amplitude that the sample should have at each position */
+    double size2[N_SPECTRUM];     /* squared amplitude of the exact sample at each position */
+    msi_c64 spread[N_SPECTRUM];   /* cells of the sample; index 0 is the middle of the footprint */
     msi_c64
-        spread[N_SPECTRUM]; /* the sample's cells; those of the margin are at 0, 1, .. from the footprint's middle */
-    msi_c64
-        tail[N_SPECTRUM]; /* both are aligned for transforms: the allocator aligns the struct, and all sizes are even */
+        tail[N_SPECTRUM]; /* cells that are missing. Both arrays are aligned for transforms: the allocator aligns the
+                             struct, and all sizes are even */
 } seam;
 
 /* Find exp(2 pi i turns). */
@@ -200,7 +201,7 @@ static msi_c64 turn_by(double turns)
     return (msi_c64){cos(2 * MSI_PI * turns), sin(2 * MSI_PI * turns)};
 }
 
-/* Set the members that are the same for all heights: n, taper, which is the window's transform about a sample on a cell,
+/* Set the members that are the same for all heights: n, taper (the transform of the window around a sample on a cell),
  * per_plane and back. */
 static void begin_seam(seam *s)
 {
@@ -228,7 +229,7 @@ static void spread_seam(seam *s, int32_t height)
 {
     const msi_wgrid_geometry *g = &s->plan->grid;
     double end = 0.5 * (height + g->w_width - 2),
-           tap[MSI_PSWF_MAX_WIDTH]; /* end: planes from the middle to the first one */
+           tap[MSI_PSWF_MAX_WIDTH]; /* end: number of planes from the middle to the first plane */
     for (int k = 0; k < g->w_width; k++) tap[k] = msi_pswf_value(&s->plan->w_window, k + 1 - 0.5 * g->w_width);
     for (int j = 0; j < s->n; j++) {
         msi_c64 turn = turn_by(end * s->per_plane[j]), back = s->back[j];
@@ -245,7 +246,7 @@ static void spread_seam(seam *s, int32_t height)
     msi_fft1d_run(s->fft, s->spread);
 }
 
-/* Estimate the image's largest squared error if cells from `first` on are missing. Given: backward  1: the cells at -1,
+/* Estimate the image's largest squared error if cells from `first` on are missing. Given: backward  1: use cells at -1,
  * -2, .. from the footprint's middle */
 static double tail_error2(seam *s, int first, int backward)
 {
@@ -257,7 +258,7 @@ static double tail_error2(seam *s, int first, int backward)
         s->tail[at] = s->spread[at];
     }
     msi_fft1d_run(s->fft, s->tail);
-    /* Two forward transforms have position j at -j. */
+    /* Two forward transforms reverse the order: position j is at -j. */
     for (int j = -edge; j <= edge; j++) {
         const msi_c64 *t = &s->tail[(N_SPECTRUM - j) % N_SPECTRUM];
         const int at = s->n < N_SPECTRUM ? abs(j) : (j + N_SPECTRUM) % N_SPECTRUM;
@@ -266,8 +267,8 @@ static double tail_error2(seam *s, int first, int backward)
     return worst2;
 }
 
-/* Estimate the image's largest error if cells wrap round from `first` on: they are missing at one end, and wrong at the
- * other. */
+/* Estimate the image's largest error if cells from `first` on wrap around: they are missing at one end of the subgrid,
+ * and added at the wrong place at the other. */
 static double seam_error(seam *s, int first)
 {
     double worst2 = tail_error2(s, first, 0);
@@ -275,7 +276,7 @@ static double seam_error(seam *s, int first)
     return 2 * sqrt(worst2) / N_SPECTRUM;
 }
 
-/* Find the margins that towers of some heights need along an axis, at one position across it. */
+/* Find the margins that towers need along an axis, for all heights, at one position across it. */
 static void measure_axis(int *margin, const reach *r, seam *s, double tolerance)
 {
     int half = s->plan->grid.width / 2, least = 1;
@@ -294,7 +295,8 @@ static int measure_reach(reach *r, const msi_wgrid_plan *plan, double tolerance,
     const double l = 0.5 * (double)image->nx * image->cell_x_rad, m = 0.5 * (double)image->ny * image->cell_y_rad;
     field_axis axis[MOST_AXIS];
     int margin[MOST_AXIS][N_HEIGHT], n_axis = 0;
-    /* Both axes, across the middle of the image and its edges; if it is centred, the edges are alike. */
+    /* Measure both axes at the middle of the image and at its edges. If the image is centred, both edges are the
+     * same. */
     for (int side = is_centred(g) ? 0 : -1; side <= 1; side++) {
         axis[n_axis++] = (field_axis){(double)g->nu * image->cell_x_rad, (double)image->nx / (double)g->nu,
                                       g->l_center_rad, g->m_center_rad + side * m};
@@ -324,7 +326,7 @@ static int measure_reach(reach *r, const msi_wgrid_plan *plan, double tolerance,
     return rc;
 }
 
-/* Find the largest number of first planes that a tower may have with a margin; 0 if none is possible. */
+/* Return the largest number of first planes of a tower with this margin; 0: no tower is possible. */
 static int32_t most_height(const reach *r, int margin)
 {
     int32_t height = 0;
@@ -365,7 +367,7 @@ static double towers_cost(const msi_tower_plan *t, const msi_wgrid_plan *plan, c
     return planes * t->plane_s + subgrids * t->subgrid_s + t->n_tower * t->tower_s + plan->sample_cost_s;
 }
 
-/* Place the towers of a size and a core. Returns: 0 if there are none */
+/* Set the margin, height and numbers of towers for a size and a core. Returns: 0 if no tower is possible */
 static int lay_towers(msi_tower_plan *t, const msi_wgrid_geometry *g, const reach *r, int32_t size, int32_t core)
 {
     int32_t n_w0 = g->n_w - g->w_width + 1;
@@ -383,8 +385,7 @@ static int lay_towers(msi_tower_plan *t, const msi_wgrid_geometry *g, const reac
     return 1;
 }
 
-/* Choose the order of the bend: the smaller the error, the more the bend's corners matter (measured: 4 at 5e-5 and 9 at
- * 5e-9 are best). */
+/* Choose the order of the bend. Smaller errors need a smoother bend; measured optima are 4 at 5e-5, and 9 at 5e-9. */
 static int bend_order(double tolerance)
 {
     double order = ceil(-log10(tolerance));
@@ -433,8 +434,9 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
 
 /* ---- Load -------------------------------------------------------------------------------------------------------- */
 
-/* At most this many samples are examined, and one in eight of fewer; more would take longer than they improve the plan.
- * Shares need more: otherwise the planes of neighbouring subgrids with few samples would all be missed. */
+/* Numbers of samples that are examined: one in ONE_IN, but at least LEAST_EXAMINED and at most MOST_EXAMINED. Examining
+ * more takes longer than a better plan saves. Shares need up to MOST_FOR_SHARES, because fewer would miss neighbouring
+ * subgrids with few samples. */
 enum { MOST_EXAMINED = 500000, MOST_FOR_SHARES = 8 * MOST_EXAMINED, LEAST_EXAMINED = 50000, ONE_IN = 8 };
 
 /* The position of a sample. */
@@ -447,13 +449,13 @@ typedef struct occupancy {
     const msi_wgrid_geometry *g;
     int64_t n_word; /* words of 64 first planes */
     int64_t n_used;
-    int32_t *number; /* [tile] 1 .. n_used in the order of tiles, 0: no samples */
+    int32_t *number; /* [tile] 1 .. n_used in the order of tiles; 0: no samples */
     int32_t *tile;   /* [n_used] */
     uint64_t *bit;   /* [n_used][n_word] */
 } occupancy;
 
-/* Which samples are examined: some of all rows and channels, chosen by a hash, since rows of one baseline are at
- * regular distances. The costs of towers are fitted to rows chosen independently. */
+/* The choice of samples that are examined. Rows are chosen by a hash, because rows of one baseline have regular
+ * distances. The costs of towers were fitted with independently chosen rows. */
 typedef struct choice {
     const msi_wgrid_geometry *g;
     const msi_vis_store *store;
@@ -467,7 +469,8 @@ static choice choose_samples(const msi_wgrid_geometry *g, const msi_vis_store *s
     return (choice){g, store, 1 + store->n_sample / n};
 }
 
-/* Steps from one chosen channel of a row to the next, and from one chosen row of a segment to the next. */
+/* Return the distance of chosen channels of a row (channel_step), or the mean distance of chosen rows of a segment
+ * (row_step). */
 static int64_t channel_step(const choice *c, const msi_vis_segment *s)
 {
     return c->thin < s->n_chan ? c->thin : s->n_chan;
@@ -479,8 +482,8 @@ static int64_t row_step(const choice *c, const msi_vis_segment *s)
     return (c->thin + step - 1) / step;
 }
 
-/* Return an upper limit of a segment's chosen samples. Rows are chosen independently, so that more than the expected
- * number and eight deviations are chosen in one case of 1e15; those are left out. */
+/* Return an upper limit of the number of chosen samples of a segment: the expected number plus eight standard
+ * deviations. Samples beyond the limit, which occur with a probability of 1e-15, are left out. */
 static int64_t most_chosen(const choice *c, int64_t segment)
 {
     const msi_vis_segment *s = &c->store->segment[segment];
@@ -500,7 +503,7 @@ static int64_t find_segment_places(const choice *c, int64_t segment, int64_t mos
     int64_t n = 0;
     for (int64_t row = 0; row < s->n_row && n + of_row <= most; row++) {
         const uint64_t hash = (uint64_t)(segment * MSI_SEGMENT_ROWS + row + 1) * 0x9e3779b97f4a7c15u;
-        /* One row in next_row, without a division, since every row is tested. */
+        /* Choose one row in next_row. A multiplication replaces the division, because every row is tested. */
         if ((hash >> 32) * (uint64_t)next_row >> 32) continue;
         const double *uvw = s->uvw_m + 3 * row;
         for (int64_t k = (int64_t)(hash >> 10 & 0x3fffff) % next_channel; k < s->n_chan; k += next_channel) {
@@ -548,7 +551,7 @@ static void mark_tiles(const occupancy *o, const place *p, int64_t n)
     for (int64_t i = 0; i < n; i++) __atomic_store_n(&o->number[p[i].tile], 1, __ATOMIC_RELAXED);
 }
 
-/* Set a bit while other threads set bits; most are set already. */
+/* Set a bit atomically. Most bits are set already, so test first. */
 static void set_bit(uint64_t *bits, int64_t k)
 {
     const uint64_t bit = (uint64_t)1 << k % 64;
@@ -577,7 +580,7 @@ static int find_occupancy(occupancy *o, const place *p, int64_t n)
     return MSI_OK;
 }
 
-/* Count the planes that hold samples, from their first planes: each sample reaches w_width planes. */
+/* Count the planes with samples. Given: first  bits of first planes; a sample is on w_width planes from its first on */
 static int64_t count_planes(const uint64_t *first, int64_t n_word, int32_t w_width)
 {
     int64_t n = 0, end = 0;
@@ -590,8 +593,8 @@ static int64_t count_planes(const uint64_t *first, int64_t n_word, int32_t w_wid
     return n;
 }
 
-/* Count the subgrids of cores of `edge` tiles, one row of cores after the other. row: [cores of a row][n_word],
- * zero. */
+/* Count the subgrids with samples, and their planes, for cores of `edge` tiles. Given: row  [cores of a row][n_word]
+ * zeros */
 static void count_subgrids(msi_tower_load *load, const occupancy *o, int64_t edge, uint64_t *row)
 {
     const msi_wgrid_geometry *g = o->g;
@@ -615,8 +618,8 @@ static void count_subgrids(msi_tower_load *load, const occupancy *o, int64_t edg
 
 static int count_load(msi_tower_load *load, const occupancy *o)
 {
-    int64_t row_words = (o->g->n_tile_u + 8) *
-                        o->n_word; /* the rows of different edges are apart in memory, since each edge has a thread */
+    int64_t row_words =
+        (o->g->n_tile_u + 8) * o->n_word; /* each edge has its own rows, because each edge has a thread */
     uint64_t *rows;
     MSI_TRY(msi_alloc(&rows, (MSI_TOWER_MAX_CORE_TILES + 1) * row_words, sizeof *rows, "w-tower plan"));
 #pragma omp parallel for schedule(dynamic, 1)
@@ -627,9 +630,10 @@ static int count_load(msi_tower_load *load, const occupancy *o)
 }
 
 /*
- * Estimate the load without samples. They are in a part of the subgrids, where tracks pass through a tile for a few
- * samples, and from tile to tile along a core's edge. The samples of a subgrid are near one plane in u, v and w, and so
- * in a part of the w-planes. The estimate is generous: no array that was tried filled more than half of it.
+ * Estimate the load without samples. A track passes through a tile within a few samples, and from tile to tile along
+ * the edge of a core, so samples are only in a part of the subgrids. The samples of a subgrid are near one plane in u,
+ * v and w, so they need only a part of the w-planes. The estimate is an upper limit: arrays that were tried filled at
+ * most half of it.
  */
 static void estimate_load(msi_tower_load *load, const msi_wgrid_geometry *g, int64_t n_sample)
 {
@@ -665,7 +669,7 @@ int msi_tower_load_make(msi_tower_load *out, const msi_wgrid_plan *plan, const m
 
 /* ---- Shares ----------------------------------------------------------------------------------------------------- */
 
-/* Subgrids of all towers: how many examined samples each has, and their first planes. */
+/* For the subgrids of all towers: the number of examined samples, and their first planes. */
 typedef struct core_table {
     int64_t n_core, n_word;
     int64_t *n_sample; /* [n_core] */
@@ -688,16 +692,16 @@ static void fill_cores(const core_table *c, const msi_wgrid_plan *plan, const ms
 /* The costs of the subgrids of all towers, one tower after the other. */
 typedef struct core_costs {
     int64_t n_core, in_tower;
-    double tower_s; /* time to process a tower that a share has samples in */
+    double tower_s; /* seconds of a tower in which a share has samples */
     double *own_s;  /* [n_core] 0: no samples */
 } core_costs;
 
-/* Give each share but the last as many subgrids as its device can do in most_s. Returns: the time of the share that
- * ends last */
+/* Assign to each share, except the last, the subgrids that its device can process in most_s. Returns: the longest time
+ * of a share */
 static double cut_at(const core_costs *c, double most_s, const msi_share *to, int n_share, int64_t *cut)
 {
     double share_s = 0, last_s = 0;
-    int64_t tower = -1; /* the share's last tower */
+    int64_t tower = -1; /* last tower of the share */
     int share = 0;
     cut[0] = 0;
     for (int64_t i = 0; i < c->n_core; i++) {
@@ -716,7 +720,7 @@ static double cut_at(const core_costs *c, double most_s, const msi_share *to, in
     return last_s;
 }
 
-/* Find the cut that ends soonest. */
+/* Find the cut with the shortest total time. */
 static void cut_cores(const core_costs *c, const msi_share *to, int n_share, int64_t *cut)
 {
     enum { N_HALVING = 40 };
@@ -731,7 +735,7 @@ static void cut_cores(const core_costs *c, const msi_share *to, int n_share, int
     cut_at(c, high_s, to, n_share, cut);
 }
 
-/* Find the cost of each subgrid in which samples were found. */
+/* Estimate the time of each subgrid with samples. */
 static void cost_cores(const core_costs *c, const core_table *cores, const msi_wgrid_plan *plan,
                        const msi_tower_plan *towers, double sample_s)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * w-towers: subgrids replace whole w-planes if an image is large and the range of w wide.
+ * w-towers: for large images with a wide range of w, subgrids replace whole w-planes.
  *
- * The padded uv grid is cut into cores, each with a margin around it: a subgrid. Its samples are gridded on a stack of
- * small w-planes. The transform of a subgrid is the whole field at low resolution, so a small plane can be brought to
- * the w of its tower by the w-screen sampled there. The planes of a tower are added up, transformed back, and added to
- * the tower's one full-size plane. Whole transforms are then needed once a tower instead of once a plane.
+ * The padded uv grid is divided into cores. A core with a margin around it is a subgrid. Its samples are gridded on a
+ * stack of small w-planes. The transform of a small plane is the whole field at low resolution. There it is multiplied
+ * by the w-screen, sampled at the same resolution, which shifts it to the w of its tower. The planes of a subgrid in a
+ * tower are summed, transformed back, and added to the tower's one full-size plane. So a full-size transform is needed
+ * for each tower instead of for each plane.
  *
- * A screen spreads cells by the gradient of its phase: if the margin is too small for that, cells wrap round the
- * subgrid. Beyond the image the field is padding, where the screen is arbitrary. There directions are bent so that the
- * phase levels off smoothly and repeats itself (msi_tower_bend), which keeps its spectrum as narrow as the image's own
- * gradients. If the image is not centred on the phase centre, n - 1 is not even, and directions return through the
- * padding (msi_tower_return).
+ * A screen spreads cells by the gradient of its phase. If the margin is too small, cells wrap around the subgrid. The
+ * screen is arbitrary in the padding beyond the image. There directions are bent so that the phase levels off smoothly
+ * and is periodic (msi_tower_bend); its spectrum is then as narrow as the gradients in the image allow. If the image is
+ * not centred on the phase centre, n - 1 is not even, and directions return to 0 in the padding (msi_tower_return).
  *
  * Source: w-towers after Wortmann, Kent & Nikolic (2022) and image-domain gridding (van der Tol, Veenboer & Offringa
  * 2018), subgrid stacks Adamek et al. 2021; the bent screen and its error are this project's.
@@ -47,7 +47,7 @@ typedef struct msi_tower_plan {
      * all, or of a share of msi_tower_cut. */
     int64_t first_core, end_core;
     int bend_order; /* order of msi_tower_bend */
-    double error;   /* upper limit of the relative L2 error of screens that wrap round */
+    double error;   /* upper limit of the relative L2 error from screens that wrap around */
     double cost_s;  /* estimated seconds for one image plane on one unit of the backend, samples included */
     /* Estimated seconds of a subgrid's plane that holds samples, of a subgrid without its planes, and of a tower
      * without its subgrids. */
@@ -66,20 +66,20 @@ typedef struct msi_tower_cost {
      * whole transforms with their screens, if it differs from that of w-planes. */
     double filled_s, subgrid_s, tower_s, whole_flop_s;
     int off_centre; /* 1: images may be centred elsewhere than the phase centre */
-    double call_s;  /* additional seconds of a call by towers instead of w-planes, whatever its size; 0: none */
-    /* For shares. The part of a sample's seconds for sorting, which every share does for all samples; and how much
-     * slower doubles are in planes, subgrids and towers, relative to samples; 0: the same. */
+    double call_s;  /* additional seconds of a call with towers instead of w-planes, of any size; 0: none */
+    /* For shares. The part of a sample's seconds for sorting, which every share does for all samples; and the slowdown
+     * of planes, subgrids and towers by double precision, relative to that of samples (0: the same). */
     double sort_s, fp64_planes;
 } msi_tower_cost;
 
-/* The number of subgrids, and of planes of subgrids, that hold samples, by the core's edge in tiles. */
+/* Numbers of subgrids, and of planes of subgrids, with samples, for each edge of the core in tiles. */
 typedef struct msi_tower_load {
     double n_subgrid[MSI_TOWER_MAX_CORE_TILES + 1];
     double n_plane[MSI_TOWER_MAX_CORE_TILES + 1];
 } msi_tower_load;
 
 /*
- * msi_tower_load_make - count the load of the samples, or of a part of them if there are many.
+ * msi_tower_load_make - compute the load of the samples, or estimate it from a part of them if there are many.
  * Given:    store  NULL: estimate the load of n_sample samples
  * Returned: *out
  * Returns:  0, MSI_ENOMEM
@@ -97,10 +97,10 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
                         const msi_cost_model *whole, const msi_tower_cost *cost);
 
 /*
- * msi_tower_cut - cut the subgrids of all towers into shares for several devices, so that the last one ends as soon as
- * possible, by the plan's costs of samples, planes, subgrids, and of the towers that a share has samples in. A part of
- * the samples is examined, the same ones each time.
- * Given:    share [n_share]  their speeds are used
+ * msi_tower_cut - divide the subgrids of all towers into shares for several devices, so that the longest time of a
+ * share is as short as possible. The times are estimated from the plan's costs of samples, planes, subgrids and towers.
+ * A part of the samples is examined, the same one in each call.
+ * Given:    share [n_share]  speeds of the devices
  * Returned: cut [n_share + 1]  share k is subgrids [cut[k], cut[k + 1]), numbered as in msi_tower_plan.first_core
  * Returns:  0, MSI_ENOMEM
  */
@@ -108,32 +108,31 @@ int msi_tower_cut(int64_t *cut, const msi_wgrid_plan *plan, const msi_tower_plan
                   const msi_vis_store *store, const msi_share *share, int n_share);
 
 /*
- * msi_tower_bend - bend a direction cosine of the padded field beyond the image, so that it repeats itself.
- * Given:   x  position in the padded field, -1/2 .. 1/2; image  the image's part of the field; field_rad; order: number
- *          of
- *          derivatives that are zero where the bend begins and ends
+ * msi_tower_bend - bend a direction cosine of the padded field beyond the image, so that it is periodic.
+ * Given:   x  position in the padded field, -1/2 .. 1/2; image  fraction of the field that the image covers; field_rad;
+ *          order  number of derivatives that are zero where the bend begins and ends
  * Returns: l = x field_rad inside the image; beyond, it levels off towards |x| = 1/2
  */
 double msi_tower_bend(double x, double image, double field_rad, int order);
 
 /*
- * msi_tower_return - bend it so that it returns to 0 at |x| = 1/2, as for an image whose n - 1 is not even.
+ * msi_tower_return - bend it so that it returns to 0 at |x| = 1/2, for images whose n - 1 is not even.
  * Returns: l = x field_rad inside the image; odd about 0 and about |x| = 1/2
  */
 double msi_tower_return(double x, double image, double field_rad, int order);
 
-/* msi_tower_n - compute n - 1 - n_mid at pixel (i, j), 0 .. size/2, of a subgrid's transform, of an image that is centred
- * on the phase centre: it is even in both. */
+/* msi_tower_n - compute n - 1 - n_mid at pixel (i, j), 0 .. size/2, of a subgrid's transform, for an image centred on
+ * the phase centre. It is even in i and j. */
 double msi_tower_n(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int32_t i, int32_t j);
 
 /*
- * msi_tower_screen - make the screen that brings plane k of a tower to the tower's own w: exp(-2 pi i dw (n - 1 -
- * n_mid)) at the pixels of a subgrid's forward transform, divided by size^2 for the way back. Degridding uses its
- * conjugate.
+ * msi_tower_screen - compute the screen that shifts plane k of a tower to the w of the tower: exp(-2 pi i dw (n - 1 -
+ * n_mid)) at the pixels of a subgrid's forward transform, divided by size^2 for the backward transform. Degridding uses
+ * its conjugate.
  * Returned: screen [msi_tower_screen_rows][size]  msi_c32 or msi_c64, v slow, frequency 0 first
  * Notes:    plane n_plane - 1 - k has the conjugate of plane k.
  *
- * msi_tower_screen_rows - count the rows: size; or size/2 + 1 where row size - r is the same as row r.
+ * msi_tower_screen_rows - return the number of rows: size, or size/2 + 1 if row size - r is the same as row r.
  */
 int32_t msi_tower_screen_rows(const msi_wgrid_plan *plan, const msi_tower_plan *towers);
 void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int k, void *screen);
@@ -191,10 +190,10 @@ int64_t msi_wgrid_tower_cpu_predict_bytes(const msi_wgrid_plan *plan, const msi_
  * msi_wgrid_tower_cpu_predict - taper, screen and transform the model into a plane for each tower, cut subgrids out of
  * it, make small planes from them, and degrid every sample of the store.
  *
- * Given:    plan, towers, model (n_plane planes, as the store); keeps  1: every tower's plane of every image is kept
+ * Given:    plan, towers, model (n_plane planes, as the store); keeps  1: keep the planes of all towers and images
  * Returned: store's visibilities [n_plane]
  * Given and returned:
- *           *model_cache  NULL at first; if keeps, the planes for the next call with the same plans. Freed by
+ *           *model_cache  NULL at first; with keeps, the planes for the next call with the same plans. Freed by
  *                         msi_wgrid_tower_cpu_free_model
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  * Notes:    the result does not depend on the number of threads.

@@ -2,17 +2,21 @@
 /*
  * w-towers on the CPU (tower_plan.h).
  *
- * Gridding: (1) Samples are sorted by first w-plane and uv tile, as for whole planes. (2) Threads take subgrids of one
- * tower, or parts of crowded ones. A ring of small planes moves up through the tower. (3) Each complete plane is
- * transformed, screened and added to the subgrid's sum, which is transformed back at the end. (4) A batch of such sums
- * is added to the tower's one whole plane, row by row and always in the same order, so that the result does not depend
- * on the number of threads. (5) The whole plane is transformed, screened and added to the image.
+ * Gridding:
+ *   1. Sort samples by first w-plane and uv tile, as for whole planes.
+ *   2. Threads process the subgrids of one tower; subgrids with many samples are divided. A ring of small planes moves
+ *      up through the tower.
+ *   3. Transform each complete plane, multiply it by its screen, and add it to the subgrid's sum; at the end transform
+ *      the sum back.
+ *   4. Add a batch of these sums to the tower's one whole plane, row by row in a fixed order, so that the result does
+ *      not depend on the number of threads.
+ *   5. Transform the whole plane, multiply it by its screen, and add it to the image.
  *
- * Degridding: (1) One whole plane a tower is made from the model. (2) Threads take subgrids: each is cut out of the
- * plane and transformed once. (3) A ring of small planes moves up through the tower. Each plane is made from that
- * transform when the first sample needs it, and samples are degridded from the ring.
- *
- * A sample's sum depends only on the planes, so threads take subgrids in any order.
+ * Degridding:
+ *   1. Make one whole plane for each tower from the model.
+ *   2. Threads process subgrids in any order. Each subgrid is copied from the plane, and transformed once.
+ *   3. A ring of small planes moves up through the tower. A plane is made from the subgrid's transform when the first
+ *      sample needs it, and samples are degridded from the ring.
  */
 
 #include <omp.h>
@@ -76,11 +80,11 @@ static inline int64_t count_tile_runs(const msi_wgrid_geometry *g, const msi_buc
     return tv < g->n_tile_v ? start[n_tile] - start[0] : 0;
 }
 
-/* Cells after a row: rows of 2^k cells would share few sets of a cache, and a footprint's vectors reach that far beyond
- * a row's end. */
+/* Cells after a row. They avoid rows of 2^k cells, which map to few sets of a cache, and vectors may extend into
+ * them. */
 enum { ROW_PAD = MSI_TAP_PAD };
 
-/* Items are cut so that none has much more than this part of all runs; smaller items than LEAST_RUNS are not needed. */
+/* An item has at most about 1 / PARTS of all runs, but need not have fewer than LEAST_RUNS. */
 enum { PARTS = 64, LEAST_RUNS = 1024 };
 
 /* Return the size of a small plane. */
@@ -213,7 +217,7 @@ static void close_sum(const tower_stacks *s, char *sum)
     run_rows(s, s->row_back, sum, NULL);
 }
 
-/* Transform a subgrid that was cut out of a tower's plane, in place. */
+/* Transform, in place, a subgrid that was copied from a tower's plane. */
 static void open_subgrid(const tower_stacks *s, char *cut)
 {
     run_rows(s, s->row, cut, NULL);
@@ -297,7 +301,7 @@ enum { ITEMS_A_THREAD = 4 };
 typedef struct tower_cpu {
     const msi_wgrid_geometry *g;
     const msi_tower_plan *towers;
-    msi_wgrid_planes whole; /* one plane; row_used: rows that hold something */
+    msi_wgrid_planes whole; /* one plane; row_used: rows that are not zero */
     tower_stacks stacks;
     msi_tile_gridder tiles;
     msi_buckets buckets;
@@ -307,7 +311,7 @@ typedef struct tower_cpu {
     double *sum; /* [nx][ny] see msi_image_sum_add */
 } tower_cpu;
 
-/* Return the bytes of a whole plane that subgrids reach: those of samples extend at most a subgrid beyond them. */
+/* Return the bytes of the part of a whole plane that subgrids cover: at most a subgrid beyond the samples. */
 static int64_t touched_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers)
 {
     return msi_wgrid_plane_touched(plan, towers->size);
@@ -348,7 +352,7 @@ static void free_gridder(tower_cpu *c)
     msi_buckets_free(&c->buckets);
 }
 
-/* Grid an item's samples of one first plane. Returns: the rows of tiles that have any */
+/* Grid an item's samples of one first plane. Returns: bits of the rows of tiles with samples */
 static uint32_t grid_first_plane(const tower_cpu *c, const tower_item *item, const msi_tile_planes *planes,
                                  int image_plane, int64_t w0)
 {
@@ -563,7 +567,7 @@ static void degrid_item(const tower_degridder *d, int image, int64_t tower, cons
 {
     const msi_wgrid_geometry *g = d->g;
     char **ring = ring_of_thread(&d->stacks), *open = ring[g->w_width];
-    int64_t edge = d->towers.core / g->tile, made = 0; /* planes below `made` exist or are not needed */
+    int64_t edge = d->towers.core / g->tile, made = 0; /* planes below `made` are made, or not needed */
     uint32_t *tile_rows = d->tile_rows + omp_get_thread_num() * d->towers.height;
     for (int64_t w0 = item->w0_begin; w0 < item->w0_end; w0++) {
         uint32_t rows = 0;
@@ -586,7 +590,7 @@ static void degrid_item(const tower_degridder *d, int image, int64_t tower, cons
     }
 }
 
-/* Mark the model's rows that a tower's subgrids need. */
+/* Mark the rows of the whole plane that a tower's subgrids need. */
 static void want_rows(tower_degridder *d, int64_t n_item)
 {
     const msi_wgrid_geometry *g = d->g;

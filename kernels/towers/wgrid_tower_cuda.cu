@@ -2,12 +2,13 @@
 /*
  * w-towers on the GPU (tower_plan.h).
  *
- * (1) Samples are located and sorted as for whole planes, but by tower first and then by subgrid. (2) Runs of equal
- * keys mark the planes of subgrids that hold samples, and prefix sums of the marks number them; only these planes have
- * memory. (3) Subgrids are processed in batches, one subgrid for each small plane. The kernels of the default
- * gridder add samples to them. (4) The kernels of subgrid_cuda.h transform them, screen them, add up a subgrid's
- * planes, transform the sum back and add it to the tower's one whole plane with vector reductions. (5) Each tower needs
- * only one whole transform and one screen.
+ *   1. Locate and sort samples as for whole planes, but by tower first and then by subgrid.
+ *   2. Mark the planes of subgrids with samples, from runs of equal keys, and number them by a prefix sum of the marks.
+ *      Only these small planes have memory.
+ *   3. Process subgrids in batches. The kernels of the default gridder add samples to the small planes.
+ *   4. The kernels of subgrid_cuda.h transform small planes, multiply them by screens, sum the planes of a subgrid,
+ *      transform the sum back, and add it to the tower's one whole plane with vector reductions.
+ *   5. Transform the whole plane of each tower, multiply it by its screen, and add it to the image.
  */
 #include "kernels/towers/wgrid_tower_cuda.h"
 
@@ -27,7 +28,7 @@
 
 namespace {
 
-/* Times of consecutive stages on a stream, without waiting for each: events mark their ends. */
+/* Times of consecutive stages on a stream. Events mark their ends, so the host need not wait after each stage. */
 class stage_marks {
   public:
     explicit stage_marks(const plan_stream &on_) : on(on_) {}
@@ -110,7 +111,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     tower_stacks<T> stacks;
     stage_marks marks;
     buffer d_whole;
-    int towers_at_once = 1; /* towers that are sorted together */
+    int towers_at_once = 1; /* number of towers that are sorted together */
 
     int allocate_planes() override
     {
@@ -229,7 +230,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     }
 };
 
-/* Limit of the small planes. With much less the gridding kernels have too little work. */
+/* Memory for small planes. With much less, the gridding kernels have too little work. */
 constexpr int64_t SMALL_BYTES = (int64_t)4 << 30;
 
 } // namespace
@@ -328,13 +329,13 @@ void msi_wgrid_tower_cuda_free_samples(void *kept)
 /* ---- Degridding ---- */
 
 /*
- * The transpose, the steps of gridding in reverse: (1) the model is put on a tower's
- * whole plane and transformed; (2) subgrids are cut out of it and transformed; (3) they are screened for the planes
- * that samples of the batch need, and transformed back; (4) samples are degridded. A sample belongs to one subgrid of
- * one tower, so each is written once and no addition is atomic: the result is the same every time.
+ * The transpose, with the steps of gridding in reverse: (1) copy the model to a tower's whole plane, and transform it;
+ * (2) copy subgrids from it, and transform them; (3) multiply them by the screens of the planes that samples of the
+ * batch need, and transform these back; (4) degrid the samples. A sample belongs to one subgrid of one tower, so it is
+ * written once, without atomic additions, and the result is always the same.
  *
- * The whole planes of all towers and images are kept from batch to batch if they take at most a third of the device's
- * free memory; otherwise one is held, and made again for every batch.
+ * The whole planes of all towers and images are kept between batches if they take at most a third of the device's free
+ * memory; otherwise there is one, which is made again for each batch.
  */
 
 namespace {

@@ -20,16 +20,16 @@ extern const msi_tower_cost msi_wgrid_tower_cuda_cost;
 int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan);
 
 /*
- * msi_wgrid_tower_cuda_small - choose how many small planes to hold at once: at least those of one subgrid.
+ * msi_wgrid_tower_cuda_small - choose the number of small planes in memory: at least those of one subgrid.
  * Returned: *n
  * Returns:  0, MSI_EGPU
  */
 int msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int64_t *n);
 
 /*
- * msi_wgrid_tower_cuda_whole - choose how many whole planes to hold: one; or, if they last from batch to batch of a
- * store that is degridded, those of all towers and n_image images, if they take at most a third of the device's free
- * memory.
+ * msi_wgrid_tower_cuda_whole - choose the number of whole planes in memory: those of all towers and n_image images if
+ * they last for several batches that are degridded, and take at most a third of the device's free memory; otherwise
+ * one.
  * Returned: *n
  * Returns:  0, MSI_EGPU
  */
@@ -66,8 +66,8 @@ void msi_wgrid_tower_cuda_free_samples(void *kept);
 int msi_wgrid_tower_cuda_degrid(const msi_wgrid_degrid_call *call, const void *planes);
 
 /*
- * msi_wgrid_tower_cuda_predict - the transpose; see msi_wgrid_cuda_predict. kept, unless NULL: as many whole planes as
- * msi_wgrid_tower_cuda_whole chooses.
+ * msi_wgrid_tower_cuda_predict - the transpose; see msi_wgrid_cuda_predict. If kept is not NULL, it holds the number of
+ * whole planes that msi_wgrid_tower_cuda_whole chooses.
  */
 int msi_wgrid_tower_cuda_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
                                  const msi_image *model, int64_t n_small, void **kept, msi_stage_times *times);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Small planes and stacks of w-towers on the GPU, for both directions: which planes of which subgrids hold samples, how
- * samples find their planes, how many are held at once, and the memory that their transforms use. */
+/* Small planes and stacks of w-towers on the GPU, for gridding and degridding: the planes with samples, the numbers by
+ * which samples find their planes, batches of subgrids, and the memory of their transforms. */
 #ifndef MSI_WGRID_TOWER_CUDA_STACKS_CUH
 #define MSI_WGRID_TOWER_CUDA_STACKS_CUH
 
@@ -16,9 +16,9 @@
 namespace {
 
 /*
- * The small planes of a tower and of a batch of its subgrids, without their margins, which are empty: [filled][pitch].
- * slot [core][n_plane] counts the planes that hold samples. Planes of one subgrid are contiguous, and empty ones have
- * no memory.
+ * The small planes of a batch of subgrids of a tower, [filled][pitch], without their margins, which are zero. slot
+ * [core][n_plane] is the number of planes with samples before a plane. The planes of a subgrid are contiguous; planes
+ * without samples have no memory.
  */
 struct small_planes {
     static constexpr bool ALWAYS_W = true;
@@ -277,7 +277,7 @@ template <typename T> class tower_stacks {
         tower_stack = at_stack = stack_before(at_core);
     }
 
-    /* sums_fit - return whether the sums of all stacks of the current tower fit in memory until add_sums. */
+    /* sums_fit - return whether the sums of all stacks of the current tower fit in memory, as add_sums needs. */
     bool sums_fit() const
     {
         return msi_image_fft_can_add_squares(fft) &&
@@ -397,7 +397,7 @@ template <typename T> class tower_stacks {
     int64_t at_core = 0, end_core = 0, at_stack = 0, n_stack = 0;
     int64_t tower_stack = 0; /* first stack of the current tower */
     int64_t n_clear = 0,
-            n_gridded = 0; /* small planes that are zero; that will be zero when gridded ones are transformed */
+            n_gridded = 0; /* small planes that are zero; that become zero when the gridded planes are transformed */
     host_array<core_start> starts;
     host_array<uint32_t> stack_cores; /* cores of all towers that hold samples */
     host_array<uint32_t>

@@ -17,14 +17,15 @@
 #include "kernels/transform/image_fft_cuda.h"
 #endif
 
-/* The part of the accuracy for screens that wrap round subgrids: with 0.7 of it for windows, added in squares, the
- * total is below the accuracy. */
+/* The part of the accuracy for screens that wrap around subgrids. Windows have 0.7 of it; the root of the sum of
+ * squares is below 1. */
 static const double TOWERS_PART = 0.5;
 
-/* If whole planes of all images take fewer seconds than this, planning towers takes longer than they could save. */
+/* If whole planes of all images take less time than this, planning towers takes longer than towers could save. */
 static const double LEAST_PLANES_S = 0.025;
 
-/* Narrower windows than the best one for whole planes need more padding but fewer planes, which suits towers. */
+/* Number of widths that are tried, from the best one for whole planes down. Narrower windows need more padding but
+ * fewer planes, which may be better for towers. */
 enum { WIDTHS_TRIED = 4 };
 
 /* The functions and rates in which the backends differ. n_resident counts planes in memory: whole ones on the CPU,
@@ -117,12 +118,12 @@ static const tower_backend cpu = {.whole = &msi_wgrid_cpu_cost,
 /* ---- GPU: small planes in memory --------------------------------------------------------------------------------- */
 
 #ifdef MSI_HAVE_CUDA
-/* Sizes to choose from. Size 320 is left out: fewer warps fit with its columns than with those of 256, and it gains
+/* Sizes to choose from. 320 is left out, because its columns allow fewer warps than those of 256, and it saves
  * little. */
 static const int32_t cuda_sizes[] = {64, 96, 128, 160, 192, 256, 384, 512};
 
 /*
- * Rates of one H200, rounded: a least-squares fit to what msimage-bench measures for the plans of the rows plan/. The
+ * Rates of one H200, rounded: a least-squares fit to measurements of msimage-bench for the plans of the rows plan/. The
  * time of small planes is proportional to their filled rows, transforms included. A tower's whole plane is transformed
  * by the project's own kernels, which take half the time of cuFFT and a screen for a w-plane. A cell of small planes
  * beyond a megabyte takes 1 to 7 ps more than one of planes of 256, doubles most: fewer columns are in flight. Of a
@@ -191,7 +192,7 @@ static const tower_backend *backend_of(msi_backend backend)
     return &cpu;
 }
 
-/* Choose the cheapest towers of the widths that may suit. */
+/* Choose the cheapest towers of all widths that are tried. */
 static int choose_towers(tower_plan *p, const tower_backend *backend, const msi_plan_request *request)
 {
     const msi_gridder_spec *s = request->spec;
@@ -230,7 +231,8 @@ static int choose_towers(tower_plan *p, const tower_backend *backend, const msi_
     return p->towers.size ? MSI_OK : rc;
 }
 
-/* The project's own transforms need no work area. Those of larger planes are cuFFT's: it needs a plane for their rows. */
+/* The project's own transforms need no work area. Those of larger planes are cuFFT's: it needs a plane for their
+ * rows. */
 static const int64_t WORKED_CELLS = (int64_t)32768 * 32768;
 
 /* Report a plan's figures. */

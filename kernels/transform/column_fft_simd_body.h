@@ -96,8 +96,8 @@ ALWAYS_INLINE void NAME(butterfly)(int p, VEC *re, VEC *im)
         NAME(butterfly_odd)(7, cos7, sin7, re, im);
 }
 
-/* Do one stage: values that are `done` left / p apart become values that are `done` apart, each times its turn. `re` is
- * the part that counts as real; with re = 1 the transform is the inverse. */
+/* Do one stage: transform values that are `done` left / p apart, multiply each by its turn, and store them `done`
+ * apart. `re` is the part that is used as the real part; with re = 1 the transform is the inverse. */
 ALWAYS_INLINE void NAME(run_stage)(int p, int left, int done, const CPLX *turn, int re, const ELEMENT *in, ELEMENT *out)
 {
     const int m = left / p;
@@ -121,7 +121,8 @@ ALWAYS_INLINE void NAME(run_stage)(int p, int left, int done, const CPLX *turn, 
             }
 }
 
-/* Transform x [n], with a workspace `scratch` of the same size. Returns: the array that has the result, one of the two */
+/* Transform x [n], with a workspace `scratch` of the same size. Returns: the array that has the result, one of the
+ * two */
 static ELEMENT *NAME(transform_part)(const msi_column_part *part, int re, ELEMENT *x, ELEMENT *scratch)
 {
     int left = part->n, done = 1;

@@ -30,8 +30,8 @@ enum { SCREEN_STRIP = 256 };
 #include "kernels/transform/column_screen_simd_body.h"
 #include "kernels/transform/column_fft_simd_body.h"
 
-/* Compute msi_taper_w of many pixels by Clenshaw's recurrence. Pixels are the inner loop, which vectorises; those of a
- * piece are few enough that the recurrence runs in registers. */
+/* Compute msi_taper_w of many pixels by Clenshaw's recurrence. The inner loop is over pixels, so that it vectorises; a
+ * piece has few pixels, so that the recurrence runs in registers. */
 static void taper_column(const msi_taper_column *c)
 {
     enum { STRIP = MSI_TAPER_STRIP, LANES = MSI_VECTOR_BYTES / 8, PIECE = 4 };

@@ -19,7 +19,7 @@ int msi_fft1d_create(msi_fft1d **out, int64_t n, msi_precision precision)
     return msi_fft1d_create_batch(out, n, 1, 1, n, 0, precision);
 }
 
-/* Use FFTW_ESTIMATE: measuring takes 0.1 to 1.4 s for the lengths in use and gains less than that (measured). */
+/* Plans use FFTW_ESTIMATE, because FFTW_MEASURE takes 0.1 to 1.4 s for the usual lengths and saves less than that. */
 int msi_fft1d_create_batch(msi_fft1d **out, int64_t n, int64_t count, int64_t stride, int64_t distance, int backward,
                            msi_precision precision)
 {
@@ -138,7 +138,7 @@ int msi_column_fft_create(msi_column_fft **out, int64_t n, msi_precision precisi
         msi_free(f);
         return msi_error_set(MSI_EARGUMENT, "cannot transform %lld points: a prime factor is above 7", (long long)n);
     }
-    /* All stages of a transform have fewer turns than twice its length. */
+    /* The tables of all stages of a transform have fewer elements than twice its length. */
     int rc =
         msi_alloc(&f->tables, n + 2 * (f->part[0].n + f->part[1].n), (size_t)msi_complex_bytes(precision), "FFT plan");
     if (rc) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One-dimensional Fourier transforms on the CPU: FFTW's in either precision (msi_fft1d), for pruned two-dimensional
- * ones; and transforms of several columns of a matrix at once (msi_column_fft). */
+/* One-dimensional Fourier transforms on the CPU. msi_fft1d: FFTW in single or double precision, for pruned
+ * two-dimensional transforms. msi_column_fft: transforms of several columns of a matrix at a time. */
 #ifndef MSI_FFT_CPU_H
 #define MSI_FFT_CPU_H
 
@@ -33,10 +33,10 @@ void msi_fft1d_run(const msi_fft1d *f, void *data);
 void msi_fft1d_free(msi_fft1d *f);
 
 /*
- * Transforms of columns of a complex matrix, in groups whose real parts fill 64 bytes. A transform of N1
- * N2 points is done in two steps, so that the data of a step stay in the first-level cache: one transform of N1 points
- * for each residue modulo N2, a multiplication by turns, and one transform of N2 points for each k1. A convolution
- * multiplies the result of the second step and goes back from there.
+ * Transforms of columns of a complex matrix, in groups whose real parts fill 64 bytes. A transform of N1 N2 points has
+ * two steps, so that the data of a step stay in the first-level cache: (1) transform N1 points for each residue modulo
+ * N2, and multiply the results by turns; (2) transform N2 points for each k1. A convolution multiplies the result of
+ * step 2, and does both steps in reverse.
  */
 
 typedef struct msi_column_fft msi_column_fft;
@@ -54,7 +54,7 @@ typedef struct msi_column_rows {
     int n_column;          /* at most msi_column_fft_lanes */
     const uint8_t *given;  /* [n] 0: the row counts as zeros and is not read; NULL: all rows are given */
     const uint8_t *wanted; /* [n] 0: the row is not written; NULL: all rows are wanted */
-    const void *factor;    /* [n][pitch], the spectrum that a convolution multiplies by */
+    const void *factor;    /* [n][pitch] spectrum of the other factor of a convolution */
 } msi_column_rows;
 
 /* msi_column_fft_lanes - return the number of columns that are transformed at once. */

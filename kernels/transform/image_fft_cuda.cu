@@ -19,7 +19,7 @@
 
 namespace {
 
-/* Compute exp(2 pi i k / n), 0 <= k < n, of an angle within half a turn, which loses less to rounding. */
+/* Compute exp(2 pi i k / n), 0 <= k < n. The angle is reduced to half a turn, to reduce rounding errors. */
 template <typename T> __device__ __forceinline__ cplx<T> root(int k, int n)
 {
     cplx<T> w;
@@ -35,7 +35,7 @@ struct image_columns {
 
 /*
  * The turns w (n - 1 - n_mid) of a screen as a power series in x = l^2 + m^2: n - 1 = -(x/2 + x^2/8 + x^3/16 + ..). In
- * single precision these few terms are enough for most fields, and save a root and a division of doubles for each
+ * single precision these terms suffice for most fields. They replace a square root and a division of doubles for each
  * pixel.
  */
 constexpr int TURN_TERMS = 9;

@@ -2,12 +2,12 @@
 /*
  * The transform of a padded uv plane on the GPU, screened and added to an image, and its transpose.
  *
- * Steps: (1) Rows are transformed by msi_row_fft, each by a block that holds the row in shared memory. A row is read
- * once and written once, and of the image's side only the image's columns are touched. (2) Only the image's columns are
- * transformed, and only the image's pixels are computed. If the size is a product P Q of two supported numbers of
- * points, a first kernel transforms P points at distances of Q; a second one transforms Q contiguous points, screens
- * the pixels and adds them to the image. cuFFT transforms rows of other lengths. If columns have another length, cuFFT
- * transforms the whole plane, and another kernel screens it.
+ * Steps: (1) msi_row_fft transforms rows. A block holds a row in shared memory, so a row is read and written once, and
+ * only the columns of the image are written. (2) Only these columns are transformed, and only the image's pixels are
+ * computed. If the size is a product P Q of two supported numbers of points, a first kernel transforms P points at
+ * distances of Q; a second kernel transforms Q contiguous points, multiplies the pixels by the screen, and adds them to
+ * the image. cuFFT transforms rows of other lengths. If columns have another length, cuFFT transforms the whole plane,
+ * and another kernel applies the screen.
  */
 #ifndef MSI_IMAGE_FFT_CUDA_H
 #define MSI_IMAGE_FFT_CUDA_H
@@ -25,10 +25,9 @@ extern "C" {
 typedef struct msi_row_fft msi_row_fft;
 
 /*
- * Squares of size^2 numbers in device memory that add up to a plane. They are `step` cells apart and overlap; beyond an
- * edge of the plane they wrap around. Only the squares at some places down * n_across + across exist; they are stored
- * one after the other. Cell c of a square's rows and columns is cell (c + turned) modulo size, counted from the
- * square's first.
+ * Squares of size^2 numbers in device memory, whose sum is a plane. They are `step` cells apart and overlap; beyond an
+ * edge of the plane they wrap around. Only the squares at the listed places, down * n_across + across, exist; they are
+ * stored consecutively. Stored cell c of a square's rows and columns is cell (c + turned) modulo size of the square.
  */
 typedef struct msi_plane_squares {
     const void *cell;          /* [n][size][size] */
@@ -38,7 +37,7 @@ typedef struct msi_plane_squares {
     int32_t first; /* the plane's cell, in both directions, under the first cell of place 0; may be negative */
 } msi_plane_squares;
 
-/* msi_row_fft_serves - return whether n points are supported, on a GPU with enough shared memory. */
+/* msi_row_fft_serves - return 1 if n points are supported, on a GPU with enough shared memory. */
 int msi_row_fft_serves(int64_t n);
 
 /*
@@ -61,8 +60,8 @@ void msi_row_fft_free(msi_row_fft *fft);
 int msi_row_fft_forward(const msi_row_fft *fft, void *plane, int64_t n_row, const uint8_t *row_used, int64_t kept);
 
 /*
- * msi_row_fft_of_squares - begin to make the transformed rows of the plane that squares add up to, as
- * msi_row_fft_forward: the `kept` lowest frequencies are written, other cells stay the same.
+ * msi_row_fft_of_squares - begin to transform the rows of the sum of squares, as msi_row_fft_forward does. The `kept`
+ * lowest frequencies are written, other cells stay the same.
  * Returned: plane [n_row][n]  in device memory
  * Returns:  0, MSI_EGPU
  */
@@ -104,12 +103,12 @@ void msi_image_fft_free(msi_image_fft *fft);
  */
 int msi_image_fft_add(const msi_image_fft *fft, void *plane, const uint8_t *row_used, double w_lambda, void *image);
 
-/* msi_image_fft_can_add_squares - return whether msi_image_fft_add_squares can be used: whether msi_row_fft transforms
- * the rows. */
+/* msi_image_fft_can_add_squares - return 1 if msi_row_fft transforms the rows, so that msi_image_fft_add_squares can be
+ * used. */
 int msi_image_fft_can_add_squares(const msi_image_fft *fft);
 
 /*
- * msi_image_fft_add_squares - msi_image_fft_add for the plane that squares add up to, without storing that plane.
+ * msi_image_fft_add_squares - do the same as msi_image_fft_add for the sum of squares, without storing the sum.
  * Given:              plane [nv][nu]  in device memory, a workspace
  * Given and returned: image [ny][nx]  as in msi_image_fft_add
  * Returns:            0, MSI_EGPU

@@ -8,9 +8,9 @@
 #include "core/status.h"
 #include "core/types.h"
 
-/* Concentrate the window in a band that ends a little below the first repeat of the image's edge, so that a zero of
- * the transform lies there. This reduces the error at the edge to a third for 1.2 <= sigma <= 2 (scanned in steps of
- * 0.01). */
+/* Return the factor of the band in which the window is concentrated. The band ends a little below the first repeat of
+ * the image's edge, so that the transform has a zero there. This reduces the error at the edge to a third for
+ * 1.2 <= sigma <= 2 (scanned in steps of 0.01). */
 static double band_factor(int width)
 {
     return width <= 3 ? 0.94 : width == 4 ? 0.965 : width == 5 ? 0.98 : width < 12 ? 0.985 : 0.98;
@@ -18,8 +18,8 @@ static double band_factor(int width)
 
 enum { MOST_VALUES = 32 };
 
-/* Sum the even Legendre series at s[0 .. n-1], each in [-1, 1], by the recurrence of P_k. All points are done at once,
- * since they share the recurrence's quotients. */
+/* Sum the even Legendre series at s[0 .. n-1], each in [-1, 1], by the recurrence of P_k. All points are computed
+ * together, because they share the quotients of the recurrence. */
 static void series_values(const msi_pswf *window, int n, const double *s, double *sum)
 {
     double p0[MOST_VALUES], p1[MOST_VALUES];
@@ -129,7 +129,7 @@ static int make_shape(msi_pswf *window, int width, double sigma)
     return MSI_OK;
 }
 
-/* The windows made last, and their errors. Plans of every strategy and channel need the same ones repeatedly. */
+/* Cache of the last windows and their errors, because plans of all strategies and channels need the same ones. */
 typedef struct cached_window {
     msi_pswf window;
     double error;
@@ -243,7 +243,8 @@ void msi_pswf_amplification(const msi_pswf *window, double *rms, double *edge)
 {
     enum { N = 32 };
     double all = 0, inverse = 0;
-    /* By Parseval the energy of the whole band is the window's own, except for the little that repeats outside. */
+    /* By Parseval's theorem the energy of the whole band is the energy of the window; the energy outside is
+     * negligible. */
     for (int i = 0; i < N; i++) {
         double t = (i + 0.5) / N, x = (i + 0.5) / N * 0.5 / window->sigma;
         double value = msi_pswf_value(window, 0.5 * window->width * t), ft = msi_pswf_transform(window, x);
@@ -269,8 +270,8 @@ static double find_least_sigma(int width, double error)
     return high;
 }
 
-/* The least oversamplings of the last errors. Plans of every strategy and channel need the same ones; each thread plans
- * its own channels, and all share this table. */
+/* Cache of the least oversamplings for the last errors. Plans of all strategies and channels need the same ones, and
+ * all threads share this table. */
 enum { N_ERROR = 4 };
 static struct {
     pthread_mutex_t lock;

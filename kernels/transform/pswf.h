@@ -3,9 +3,9 @@
  * The window with which the default gridder spreads a sample over cells: the prolate spheroidal wave function of order
  * 0, cut to its support.
  *
- * Among all functions of a given support it has the least energy outside a given band (Slepian & Pollak 1961). The
- * energy at the repeats of the image is the gridder's error. For width >= 6 its error is about half that of an
- * exponential-of-semicircle window of the same width (measured; a test in tests/kernels/transform/test_pswf.c).
+ * Among all functions with a given support it has the least energy outside a given band (Slepian & Pollak 1961). The
+ * energy at the repeats of the image is the gridder's error. For width >= 6 the error is about half that of an
+ * exponential-of-semicircle window with the same width (tests/kernels/transform/test_pswf.c measures it).
  */
 #ifndef MSI_KERNELS_PSWF_H
 #define MSI_KERNELS_PSWF_H

@@ -173,8 +173,8 @@ __global__ void __launch_bounds__(THREADS, 2)
 }
 
 /*
- * Add up the squares of one row of a plane. A thread owns every THREADS-th cell of the row and adds to no other, so
- * that additions need not be atomic: the contiguous cells of a square belong to different threads. Cell u of the row is
+ * Sum the squares that cover one row of a plane. Each thread adds only to its own cells, every THREADS-th of the row,
+ * so additions need not be atomic. The contiguous cells of a square belong to different threads. Cell u of the row is
  * at u + u / step of the line, where step is the number of cells of one x1.
  */
 template <typename T> struct row_of_squares {
@@ -188,7 +188,7 @@ template <typename T> struct row_of_squares {
         : s(shape), q(squares), line(line_), per_step(1.0f / (float)(shape.middle * LAST))
     {
     }
-    /* The halves keep the quotient clear of rounding, since u is less than 2^15. */
+    /* Adding 1/2 keeps the quotient away from integers, so that rounding does not matter; u is less than 2^15. */
     __device__ __forceinline__ cplx<T> &at(int u) const
     {
         return line[u + (int)(((float)u + 0.5f) * per_step)];
@@ -252,7 +252,7 @@ template <typename T> struct row_of_squares {
 };
 static_assert((THREADS & (THREADS - 1)) == 0, "cells are dealt by their last bits");
 
-/* Transform the rows of a plane that squares add up to, one block each. */
+/* Transform the rows of the sum of squares, one block for each row. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 2)
     k_rows_of_squares(row_shape s, row_roots<T> roots, msi_plane_squares q, cplx<T> *plane)

@@ -18,7 +18,7 @@ struct screen_geometry {
     double cell_x_rad, cell_y_rad, w_first, w_step, n_mid;
     int has_w;
     double l_center, m_center; /* direction of pixel (nx/2, ny/2) */
-    double beyond;             /* argument of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
+    double beyond;             /* argument of msi_n_minus_1_to; 0: pixels beyond the horizon are NaN */
 };
 
 /* Add planes [low, high) to an image: sum [ny][nx] += Re sum_p plane_p exp(-2 pi i w_p (n - 1 - n_mid)). */
@@ -75,7 +75,7 @@ __device__ __forceinline__ cplx<T> screened_model(const screen_geometry &g, cons
     return {scaled * c, scaled * s};
 }
 
-/* Put a model image on plane p, zero-padded to [nv][nu], ready to be transformed. One thread for each cell. */
+/* Copy a screened model image to plane p, zero-padded to [nv][nu], for the transform. One thread for each cell. */
 template <typename T>
 __global__ void k_spread_model(screen_geometry g, msi_taper taper, const T *model, int p, cplx<T> *plane)
 {

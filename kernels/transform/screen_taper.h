@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The taper correction divides an image by the transforms of the gridding windows. Its tables serve all backends. On
- * the CPU, columns of an image are multiplied by w-screens and corrected by the functions at the end. */
+/* The taper correction divides an image by the transforms of the gridding windows. All backends use its tables. The
+ * functions at the end multiply columns of an image by w-screens, and correct them, on the CPU. */
 #ifndef MSI_SCREEN_TAPER_H
 #define MSI_SCREEN_TAPER_H
 
@@ -26,7 +26,7 @@ typedef struct msi_taper {
     int n_term;                   /* number of terms of the Chebyshev series of the w window's transform in 2 q^2 - 1 */
     double term[MSI_TAPER_TERMS]; /* q = (n - 1 - n_mid) * w_scale in [-1, 1] */
     double w_scale, n_mid;
-    double beyond; /* argument of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
+    double beyond; /* argument of msi_n_minus_1_to; 0: pixels beyond the horizon are NaN */
 } msi_taper;
 
 /*

@@ -219,7 +219,7 @@ constexpr bool is_power_of_two(int n)
 }
 
 /*
- * The transform of N numbers x w^j is put together from two halves: with the transforms E of even j and O of odd j, of
+ * The transform of N numbers x w^j is combined from two halves. With the transforms E of even j and O of odd j, of
  * (w^2)^j, results s and s + N/2 are E[s] +- c O[s], c = w exp(-+2 pi i s / N). This takes six multiply-adds, as many
  * as without w. Twists are the factors c of one w for all sizes, s < N/4 (or 0): the one of size 2 comes first, those
  * of size n begin at n / 4. The other factors are a quarter turn from these.
@@ -240,7 +240,7 @@ template <typename T>
 __device__ __forceinline__ void join_halves(cplx<T> even, cplx<T> odd, cplx<T> w, cplx<T> *sum, cplx<T> *rest)
 {
     *sum = {even.re + w.re * odd.re - w.im * odd.im, even.im + w.re * odd.im + w.im * odd.re};
-    /* Doubling would be one more addition; fma avoids it. */
+    /* 2 even - sum as one fma. */
     *rest = {fma((T)2, even.re, -sum->re), fma((T)2, even.im, -sum->im)};
 }
 

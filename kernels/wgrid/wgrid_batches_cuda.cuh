@@ -3,8 +3,8 @@
  * Batches of stored samples on the device, for gridding and degridding.
  *
  * (1) sample_batches holds a plan's geometry and taps, and the order of samples by uv tile and w. (2) The kernels count
- * samples by key and store them in order. (3) placed_batches runs these kernels, and cuts the sorted batch into items
- * of one tile and first w-plane. They are in one file because its includers instantiate them for each precision.
+ * samples by key and store them in order. (3) placed_batches runs these kernels, and divides the sorted batch into
+ * items of one tile and first w-plane. All are templates of the precision.
  */
 #ifndef MSI_WGRID_BATCHES_CUDA_CUH
 #define MSI_WGRID_BATCHES_CUDA_CUH
@@ -23,7 +23,7 @@
 
 namespace {
 
-/* Items and the sums of counters number the samples of a batch in 32 bits. */
+/* Largest number of samples in a batch. Items and sums of counters have 32 bits. */
 constexpr int64_t MOST_IN_BATCH = INT32_MAX;
 
 /* Order whole planes by tile; each tile is a core. */
@@ -40,7 +40,7 @@ inline sample_order order_by_tile(const msi_wgrid_geometry &g, tile_shape tile)
     return o;
 }
 
-/* Choose tiles of the size of degridding's crowded items, or larger ones if keys could not number them. */
+/* Choose tiles of the size that degridding uses for crowded items, or larger ones if there would be too many keys. */
 inline void lay_tiles(msi_wgrid_geometry *g)
 {
     for (g->tile = TILE;; g->tile *= 2) {
@@ -160,13 +160,13 @@ template <typename T> class sample_batches : public store_batches<T> {
 /* ---- Sorting ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Sort the samples of a batch. (1) They are counted by key, with one counter for every possible key. The value of the
- * counter when a sample is counted is the sample's rank among the samples of its key. (2) Prefix sums of the counters
- * are the places where each key's samples begin. (3) Each sample is stored at its place in one step, with its
- * coordinates and value, so that gridding reads them one after the other. The order of samples of one key is arbitrary.
+ * Sort the samples of a batch. (1) Count them by key, with a counter for every possible key. The value of the counter
+ * when a sample is counted is its rank among the samples of its key. (2) Prefix sums of the counters are the first
+ * places of the keys. (3) Store each sample at its place, with its coordinates and value, so that gridding reads
+ * samples consecutively. The order of samples with the same key is arbitrary.
  */
 
-constexpr int COUNT_BLOCK = 256, KEYS_EACH = 16; /* keys of a thread when counters are summed */
+constexpr int COUNT_BLOCK = 256, KEYS_EACH = 16; /* KEYS_EACH: number of keys whose counters a thread sums */
 constexpr int COUNT_CHUNK = COUNT_BLOCK * KEYS_EACH;
 
 /* The rows of a batch's segments. */
@@ -272,7 +272,7 @@ __device__ inline key_sums sums_of_key(const item_rule &rule, const uint32_t *co
             crowded ? 0 : (n + rule.most_sparse - 1) / rule.most_sparse};
 }
 
-/* Sum up the keys of each block: sums [blocks + 1], the last of them 0. */
+/* Sum the contributions of the keys of each block: sums [blocks + 1], the last element 0. */
 __global__ void __launch_bounds__(COUNT_BLOCK) k_sum_counts(const uint32_t *count, item_rule rule, key_sums *sums)
 {
     const uint32_t chunk = blockIdx.x * (uint32_t)COUNT_CHUNK;
@@ -347,7 +347,7 @@ __global__ void __launch_bounds__(COUNT_BLOCK)
 
 constexpr int LANES_A_RUN = 8;
 
-/* Cut runs into items. A key's count is replaced by the place where its samples begin. */
+/* Divide runs into items, and replace the count of each key by its first place. */
 __global__ void k_list_run_items(run_lists runs, int64_t n_run, item_rule rule, item *crowded, item *sparse,
                                  uint32_t *begin)
 {
@@ -375,8 +375,8 @@ __device__ inline cplx<double> read_once(const cplx<double> *at)
 }
 
 /*
- * Store a warp's samples at their places, with two lanes for each sample, so that they write whole sectors of 32 bytes:
- * half a sector takes as long as a whole one. Lanes without a sample take part.
+ * Store a warp's samples at their places. Two lanes store each sample, so that whole sectors of 32 bytes are written;
+ * half a sector takes as long as a whole one. Lanes without a sample must call it too.
  */
 template <typename SAMPLE, typename INDEX>
 __device__ void store_in_pairs(SAMPLE *out, bool has, INDEX at, const SAMPLE &sample)
@@ -411,8 +411,8 @@ template <typename T> struct alignas(sizeof(float) * data_sector<T>::N) weight_g
     float of[data_sector<T>::N];
 };
 
-/* Count the elements from sample to sample in the data of n_image planes: whole sectors, unless they are smaller than
- * one. */
+/* Return the distance of samples, in elements, in the data of n_image planes: whole sectors, unless the data of a
+ * sample are smaller than a sector. */
 template <typename T> __host__ __device__ constexpr int data_pitch(int n_image)
 {
     constexpr int N = data_sector<T>::N;
@@ -425,7 +425,7 @@ template <typename T> struct sample_places {
     /* [n_sample][pitch] turned visibilities of all images; NULL: one image, whose values are in the samples */
     cplx<T> *data;
     float *weight; /* [n_sample][pitch]; NULL: visibilities are weighted, and samples have the PSF's values */
-    int pitch;     /* data_pitch */
+    int pitch;     /* from data_pitch */
     T *x;          /* [n_sample] frequency / reference_hz - 1; NULL: not needed */
     double reference_hz;
 };
@@ -472,7 +472,7 @@ template <typename T> __device__ cplx<T> turned_sample(cplx<T> turn, cplx<T> v, 
     return product(turn, cplx<T>{v.re, conjugate ? -v.im : v.im});
 }
 
-/* Store the data of all planes of a warp's samples at their places. Lanes without a sample take part. */
+/* Store the data of all planes of a warp's samples at their places. Lanes without a sample must call it too. */
 template <typename T>
 __device__ void put_data(const sample_places<T> &to, const raw_samples<T> &raw, bool has, int64_t i, uint32_t at,
                          cplx<T> turn, int conjugate)
@@ -541,14 +541,14 @@ __global__ void __launch_bounds__(256)
 template <typename T> struct plane_data {
     const cplx<T> *data;  /* visibilities */
     const float *weight;  /* weights */
-    int64_t pitch;        /* elements from sample to sample, of both */
+    int64_t pitch;        /* distance of samples in data and weight, in elements */
     const cplx<T> *model; /* the model's visibilities, contiguous; NULL: nothing is subtracted */
     bool is_psf;          /* visibilities are 1, turned by the footprint's w */
     const T *x;           /* weights are multiplied by x^power; NULL: they are not */
     int power;
 };
 
-/* Make the values of n sorted samples: weight times (visibility - model). */
+/* Compute the values of n sorted samples: weight times (visibility - model). */
 template <typename T>
 __global__ void __launch_bounds__(256)
     k_make_values(msi_wgrid_geometry g, int64_t n, plane_data<T> plane, placed<T> *samples)
@@ -641,8 +641,8 @@ template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_pla
     return MSI_OK;
 }
 
-/* order_for_rings - set the order of towers. `large` has the same cores, in tiles of the plan's size. As many towers
- * are ordered at once as can be counted. Returns: 0, MSI_EGPU */
+/* order_for_rings - set the order of towers. `large` has the same cores, in tiles of the plan's size. The order has as
+ * many towers as can be counted together. Returns: 0, MSI_EGPU */
 template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_plan &plan, const sample_order &large)
 {
     const tile_shape tile = ring_tile<T>(plan.grid.width);
@@ -658,8 +658,9 @@ template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_pla
     return MSI_OK;
 }
 
-/* Data stored with the sorted samples of several images: the values to be gridded, except those of the PSF, which are
- * in the samples; or visibilities and weights, from which make_values computes the values of one image. */
+/* Data that are stored with the sorted samples of several images. VALUES: the values to be gridded, except those of the
+ * PSF, which are in the samples. VISIBILITIES: visibilities and weights, from which make_values computes the values of
+ * an image. */
 enum class parts { NONE, VALUES, VISIBILITIES };
 
 template <typename T> class placed_batches : public sample_batches<T> {
@@ -686,7 +687,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
     double reference_hz =
         0; /* reference frequency of polynomials in frequency, whose x is stored with the samples; 0: none */
 
-    /* Count a sample's bytes in a batch of n_plane planes that stores these parts, without counters and x. */
+    /* Return the bytes of a sample in a batch of n_plane planes that stores these parts, without counters and x. */
     static int64_t sample_bytes(int n_plane, parts kept)
     {
         const size_t pitch = kept == parts::NONE ? 0 : (size_t)data_pitch<T>(n_plane), n = (size_t)n_plane;
@@ -751,8 +752,8 @@ template <typename T> class placed_batches : public sample_batches<T> {
         return on.wait();
     }
 
-    /* make_values - make the values to be gridded, in the samples, of a plane whose visibilities are stored, minus
-     * model [n_placed] unless it is NULL; -1: those of the PSF of plane 0. Weights are multiplied by x^power. */
+    /* make_values - compute the values of the samples for a plane whose visibilities are stored, minus model [n_placed]
+     * unless it is NULL; plane -1: the PSF of plane 0. Weights are multiplied by x^power. */
     int make_values(int plane, const cplx<T> *model, int power)
     {
         const int of = std::max(plane, 0);
@@ -777,8 +778,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
         return MSI_OK;
     }
 
-    /* free_upload - free the data from which the samples were sorted. Neither another batch nor another order may
-     * follow. */
+    /* free_upload - free the unsorted data. No other batch or order may follow. */
     void free_upload()
     {
         buffer *const all[] = {&this->d_segments, &this->d_freq, &this->d_uvw, &this->d_weight,
@@ -821,7 +821,8 @@ template <typename T> class placed_batches : public sample_batches<T> {
                 as<float>(base::d_weight), now.n_sample};
     }
 
-    /* Find the ranks of the batch's samples, where keys begin, and the items. Allocate memory for the samples. */
+    /* Compute the ranks of the batch's samples, the first places of keys, and the items. Allocate memory for the
+     * samples. */
     template <class COUNTED> int count_batch(const COUNTED &counted)
     {
         const int64_t count = now.n_sample, chunks = (order.n_key() + COUNT_CHUNK - 1) / COUNT_CHUNK;
@@ -836,7 +837,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
         return list_counted((unsigned)chunks);
     }
 
-    /* List the runs and items of the counted samples. Counts are replaced by the places where keys begin. */
+    /* List the runs and items of the counted samples, and replace the counts by the first places of keys. */
     int list_counted(unsigned chunks)
     {
         const item_rule cut = rule();

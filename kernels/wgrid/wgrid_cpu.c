@@ -2,22 +2,25 @@
 /*
  * The default gridder on the CPU.
  *
- * Gridding: (1) Samples are sorted by first w-plane and uv tile. (2) A ring of w-planes moves up through w: samples
- * whose footprints begin on its lowest planes are gridded. (3) These planes are then complete: they are transformed,
- * screened, added to the image, and become the top of the ring. Each sample is visited once. If memory holds fewer
- * planes than a footprint has, the ring moves by its whole length, and a sample is visited once for every position that
- * its footprint meets. (4) The image is divided by the windows' transforms.
+ * Gridding:
+ *   1. Sort samples by first w-plane and uv tile.
+ *   2. A ring of w-planes moves up through w. Grid the samples whose footprints begin on its lowest planes.
+ *   3. These planes are then complete. Transform them, multiply them by their screens, add them to the image, and use
+ *      them as the top of the ring. Each sample is visited once. If memory holds fewer planes than a footprint has, the
+ *      ring moves by its whole length, and a sample is visited at each position of the ring that its footprint meets.
+ *   4. Divide the image by the transforms of the windows.
  *
- * Threads take tiles. Tiles of one colour (2 x 2) are a tile apart, which no footprint spans. So no two threads write
- * to the same cell at the same time, and the order of a sum does not depend on the number of threads.
+ * Threads process tiles. Tiles of one colour (2 x 2) are a tile apart, which no footprint spans. So no two threads
+ * write to the same cell at the same time, and the order of a sum does not depend on the number of threads.
  *
- * Degridding: (1) Samples are sorted in the same way. (2) A ring of w-planes moves up through w: each plane is made
- * from the model when the ring reaches it. (3) Samples whose footprints begin on the ring's lowest planes are
- * degridded, each of them once. If memory holds fewer planes than a footprint has, the ring moves by its whole length,
- * and a sample's visibility grows with every position that its footprint meets. If memory holds every plane of every
- * image, the planes are kept from call to call.
+ * Degridding:
+ *   1. Sort samples in the same way.
+ *   2. A ring of w-planes moves up through w. Make each plane from the model when the ring reaches it.
+ *   3. Degrid the samples whose footprints begin on the ring's lowest planes, each of them once. If memory holds fewer
+ *      planes than a footprint has, the ring moves by its whole length, and each position that a sample's footprint
+ *      meets adds to its visibility. If memory holds every plane of every image, the planes are kept between calls.
  *
- * A sample's sum depends only on the planes, so threads take runs of samples in any order.
+ * A sample's sum depends only on the planes, so threads process runs of samples in any order.
  */
 #include "kernels/wgrid/wgrid_cpu.h"
 
@@ -32,7 +35,7 @@
 #include "core/status.h"
 #include "kernels/wgrid/wgrid_planes_cpu.h"
 
-/* Measured on one core of a Zen 5 server with AVX-512. Other machines have similar enough ratios for choosing a
+/* Measured on one core of a Zen 5 server with AVX-512. The ratios of other machines are similar enough for choosing a
  * plan. */
 const msi_cost_model msi_wgrid_cpu_cost = {
     .fft_flop_s = 1.2e10, .pixel_s = 1.5e-9, .sample_s = 3e-8, .tap_s = 5e-11, .lanes = 8};
@@ -41,11 +44,11 @@ enum { G = MSI_GRID_GUARD, PLANES_BEYOND_WIDTH = 3 };
 
 /* ---- Tiles ------------------------------------------------------------------------------------------------------ */
 
-/* A tile gets its own buffer if it has at least one sample for this many of its cells: adding the buffer to the planes
- * costs about as much as gridding that many samples (measured, widths 5 to 8). */
+/* A tile gets a buffer if it has at least one sample for this many of its cells. Adding the buffer to the planes takes
+ * about as long as gridding that many samples (measured for widths 5 to 8). */
 enum { CELLS_FOR_SAMPLE = 16 };
 
-/* Samples that a float buffer takes before it is added to the double buffer and cleared. */
+/* Number of samples that are added to a float buffer before it is added to the double buffer and cleared. */
 enum { SAMPLES_IN_FLOAT = 512 };
 
 int msi_tile_gridder_create(msi_tile_gridder *t, const msi_wgrid_plan *plan, const void *taps,
@@ -88,7 +91,7 @@ void msi_tile_gridder_free(msi_tile_gridder *t)
 typedef struct tile_buffer {
     char *cell;               /* NULL: the tile's samples are added to the planes directly */
     msi_c64 *wide;            /* the same in double; NULL in fp64 */
-    int widened;              /* wide holds something */
+    int widened;              /* 1: `wide` is not zero */
     int64_t u_first, v_first; /* coordinates of the first cell */
 } tile_buffer;
 
@@ -98,7 +101,7 @@ static void flush_tile(const msi_tile_gridder *t, const msi_tile_planes *planes,
 {
     int64_t row = b->v_first - planes->v_origin, column = b->u_first - planes->u_origin,
             plane_cells = t->buffer_rows * t->buffer_pitch;
-    /* Stop where footprints end: the cells beyond may belong to another thread. */
+    /* Stop at the end of the footprints, because another thread may write to the cells beyond. */
     int64_t n_row = t->buffer_rows < planes->n_row - row ? t->buffer_rows : planes->n_row - row;
     int64_t n_cell = t->g->tile + t->g->width - 1;
     if (n_cell > planes->stride - column) n_cell = planes->stride - column;
@@ -115,7 +118,7 @@ static void flush_tile(const msi_tile_gridder *t, const msi_tile_planes *planes,
     }
 }
 
-/* Count the next runs, at least one, that have at most `most` samples together. Returned: *n_sample their samples */
+/* Count the next runs, at least one, with at most `most` samples in total. Returned: *n_sample  their samples */
 static int64_t runs_within(const msi_run *run, int64_t n_run, int64_t most, int64_t *n_sample)
 {
     int64_t n = 0;
@@ -124,7 +127,7 @@ static int64_t runs_within(const msi_run *run, int64_t n_run, int64_t most, int6
     return n;
 }
 
-/* Return whether a tile has enough samples in a step to be worth a buffer. */
+/* Return 1 if a tile has enough samples in a step for a buffer to save time. */
 static int is_crowded(const msi_tile_gridder *t, const msi_tile_work *work, const msi_ring_step *step)
 {
     int64_t enough = t->buffer_rows * t->buffer_pitch / CELLS_FOR_SAMPLE, n_sample = 0;
@@ -195,7 +198,7 @@ void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int
 /* ---- Gridding --------------------------------------------------------------------------------------------------- */
 
 typedef struct wgrid_cpu {
-    msi_wgrid_planes planes; /* row_used: rows that hold something */
+    msi_wgrid_planes planes; /* row_used: rows that are not zero */
     const msi_wgrid_plan *plan;
     const msi_wgrid_geometry *g;
     double *sum; /* [nx][ny] see msi_image_sum_add */
@@ -217,8 +220,8 @@ int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan)
 
 int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int64_t bytes)
 {
-    /* A plane costs its first touch (pages zeroed by the system), a second visit of a sample its coordinates and
-     taps. */
+    /* Seconds: of the first access to a plane, whose pages the system zeroes; of computing the coordinates and taps of
+     * a sample again. */
     static const double BYTES_S = 3e9, VISIT_S = 2e-8;
     const msi_wgrid_geometry *g = &plan->grid;
     int64_t plane_bytes = msi_wgrid_cpu_plane_bytes(plan), best = 1;
@@ -226,7 +229,7 @@ int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int
     for (int64_t b = 1; b <= g->n_w && b <= g->w_width + PLANES_BEYOND_WIDTH; b++) {
         double visits = b < g->w_width ? (double)(b + g->w_width - 1) / (double)b : 1;
         double cost = (double)(b * plane_bytes) / BYTES_S + (double)n_sample * visits * VISIT_S;
-        /* Planes beyond a footprint's width only make the steps longer, which saves time. */
+        /* More planes than a footprint's width make the steps longer, which saves time. */
         if ((cost >= least && b <= g->w_width) || (b > g->w_width && best < g->w_width)) continue;
         if (b > 1 && b * plane_bytes > bytes) break;
         least = cost;
@@ -380,7 +383,7 @@ void msi_wgrid_cpu_free_model(void *model_cache)
     msi_free(d);
 }
 
-/* Mark the rows of a w-plane that are wanted of the model. Returns: 1 if there are any, else 0 */
+/* Mark the rows of a w-plane that samples need. Returns: 1 if there are any, else 0 */
 static int want_rows(degridder *d, int64_t w_plane)
 {
     const msi_wgrid_geometry *g = d->g;
@@ -391,7 +394,7 @@ static int want_rows(degridder *d, int64_t w_plane)
         for (int64_t tv = 0; w0 >= 0 && w0 < n_w0 && tv < g->n_tile_v; tv++) {
             const int64_t *start = d->buckets.start + msi_bucket_of(g, w0, tv * g->n_tile_u);
             if (start[0] == start[g->n_tile_u]) continue;
-            /* Samples may reach a row further on either side: see msi_grid_source. */
+            /* Footprints may extend one more row on both sides: see msi_grid_source. */
             int64_t row = tv * g->tile - g->width + G - 1, end = row + g->tile + g->width + 1;
             if (row < 0) row = 0;
             if (end > n_row) end = n_row;
@@ -402,7 +405,7 @@ static int want_rows(degridder *d, int64_t w_plane)
     return any;
 }
 
-/* Make the rows of planes [low, high) that samples touch. */
+/* Make the rows of planes [low, high) that samples need. */
 static void make_planes(degridder *d, int image, int64_t low, int64_t high)
 {
     for (int64_t w_plane = low; w_plane < high; w_plane++) {

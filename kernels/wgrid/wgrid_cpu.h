@@ -16,11 +16,11 @@ extern "C" {
 
 extern const msi_cost_model msi_wgrid_cpu_cost;
 
-/* msi_wgrid_cpu_resident - choose how many w-planes to hold in `bytes` of memory; at least 1. */
+/* msi_wgrid_cpu_resident - choose the number of w-planes to keep in `bytes` bytes of memory; at least 1. */
 int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int64_t bytes);
 
-/* msi_wgrid_cpu_plane_bytes - return the bytes of a w-plane that samples reach. msi_wgrid_cpu_image_bytes - return the size of one image's
- * sums before correction. */
+/* msi_wgrid_cpu_plane_bytes - return the bytes of the part of a w-plane that samples use.
+ * msi_wgrid_cpu_image_bytes - return the bytes of one image's sums before correction. */
 int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan);
 int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan);
 
@@ -39,12 +39,12 @@ int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, 
  * Gridding of one tile's samples, onto whole w-planes or onto the small planes of w-towers.
  *
  * The samples of a crowded tile are added to a buffer that stays in cache, and the buffer is then added to the planes.
- * Those of a sparse tile are added to the planes directly. In fp32 a crowded tile's buffer is added to a buffer in
- * double every few hundred samples: an array's core puts 1e5 samples and more on a cell, and a float sum of them is off
- * by 1e-5.
+ * Samples of a sparse tile are added to the planes directly. In fp32 the buffer of a crowded tile is added to a buffer
+ * in double every few hundred samples, because a cell may get more than 1e5 samples of an array's core, and a float sum
+ * of these has an error of 1e-5.
  */
 
-/* The planes that hold all footprints of a tile. */
+/* The planes that contain all footprints of a tile. */
 typedef struct msi_tile_planes {
     char *const *plane; /* [n_ring] w-plane p is plane[p % n_ring] */
     int64_t n_ring;
@@ -78,7 +78,7 @@ void msi_tile_gridder_free(msi_tile_gridder *t);
 
 /*
  * msi_tile_grid - grid a tile's samples of a step onto its planes, in the calling thread.
- * Given:              image_plane  of the store, -1: the PSF of plane 0; work  the tile and its runs in the step
+ * Given:              image_plane  plane of the store; -1: the PSF of plane 0; work  the tile and its runs in the step
  * Given and returned: planes       cells of the tile's footprints, accumulated
  */
 void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int image_plane, const msi_tile_work *work,
@@ -90,9 +90,9 @@ void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int
  * Given:    plan, model (n_plane planes, as the store), n_resident w-planes in memory
  * Returned: store's visibilities [n_plane]
  * Given and returned:
- *           *model_cache  NULL at first. If all w-planes are in memory, the planes of the model for the next call,
- *                         which must have the same plan and n_resident. Freed by msi_wgrid_cpu_free_model.
- *                         model_cache itself NULL: nothing is kept
+ *           *model_cache  NULL at first. If all w-planes are in memory, the planes of the model are kept for the next
+ *                         call, which must have the same plan and n_resident. Freed by msi_wgrid_cpu_free_model. If
+ *                         model_cache is NULL, nothing is kept
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  * Notes:    the result does not depend on the number of threads.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Code shared by the gridding and degridding kernels of crowded items: the division of items among blocks, fetching
- * samples ahead of time, taps, and splitting them into halves for tensor cores. */
+/* Code that the gridding and degridding kernels of crowded items share: dividing items among blocks, prefetching
+ * samples, taps, and splitting taps into halves for tensor cores. */
 #ifndef MSI_WGRID_CROWDED_CUDA_CUH
 #define MSI_WGRID_CROWDED_CUDA_CUH
 
@@ -11,14 +11,15 @@
 
 namespace {
 
-/* Samples that make a run crowded, counted in its tile within half a window of its first w-plane. From three on a ring
- * adds to fewer cells than single samples would; with six or more it is faster if its steps are long. */
+/* Number of samples from which a run is crowded, counted in its tile within half a window of its first w-plane. With
+ * three or more samples, a ring adds to fewer cells than single samples do; with six or more it is faster if its steps
+ * are long. */
 template <typename T> constexpr uint32_t least_in_ring(int width)
 {
     return ring_group<T>(width) == 4 ? 3 : 6;
 }
 
-/* Samples of a block; fewer if there would be too few blocks. No sum within a block has more terms. */
+/* Largest and smallest number of samples of a block. A sum in a block has at most MOST_IN_BLOCK terms. */
 constexpr int MOST_IN_BLOCK = 1024, LEAST_IN_BLOCK = 128;
 constexpr int RING_BATCH = 32; /* one sample for each lane */
 
@@ -121,7 +122,7 @@ template <int GROUP> struct ring_block {
     }
 };
 
-/* Compute how far into its tile a footprint begins, in cells. If edges are powers of two, cores consist of whole
+/* Compute the offset of a footprint's first cell in its tile. If edges are powers of two, cores consist of whole
  * tiles. */
 template <int EDGE, typename PLANES>
 __device__ int in_ring_tile(int first_tap, int64_t n_grid, int width, const PLANES &there)
@@ -142,8 +143,8 @@ __host__ __device__ constexpr int bits_of(int edge)
 }
 
 /*
- * One warp of a block fetches samples, batch by batch: first their addresses; one step later their records and values,
- * which do not pass through registers; one step later their positions.
+ * One warp of a block prefetches samples, batch by batch: first their addresses; one step later their records and
+ * values, which are copied without registers; one step later their positions.
  */
 template <typename T, int GROUP, int EDGE_U, int EDGE_V, typename PLANES> struct ring_fetch {
     const msi_wgrid_geometry &g;

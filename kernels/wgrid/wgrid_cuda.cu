@@ -3,22 +3,23 @@
  * The default gridder on the GPU.
  *
  * (1) Visibilities are uploaded in batches of whole segments. (2) The samples of a batch are counted by uv tile and
- * first w-plane, with coordinates in double. Each is then stored at its place in that order, with its fractions of
- * cells and its value, which is weighted and turned by the field's mean n - 1 (wgrid_batches_cuda.cuh). Kernels that
- * run at the same time therefore write to neighbouring cells, which stay in L2.
+ * first w-plane, with coordinates in double. Each is then stored at its place in this order, with its fractions of
+ * cells and its value, which is weighted and multiplied by the phase of the field's mean n - 1
+ * (wgrid_batches_cuda.cuh). So blocks that run at the same time write to neighbouring cells, which stay in L2.
  *
- * (3) Gridding (wgrid_grid_cuda.cuh): samples of one tile and first w-plane are an item. Items are crowded if there are
- * enough other samples in their tile within half a window of w. A block grids crowded items: it holds the tile's cells
- * in registers and its w-planes in a ring, computes the sums as matrix products, and writes a cell once for all of
- * them. This is fast, and needed in fp32: an array's core puts 1e5 samples and more on a cell, and a float sum of them
- * is off by 1e-5. The sum of a block has at most about a thousand terms. A warp adds a sparse item to the planes: its
- * lanes evaluate the taps of all samples into shared memory. Then each lane adds one cell of a row of taps, several
- * rows at a time, with vector reductions in L2. Footprints wrap around the grid's edge, which is exact.
+ * (3) Gridding (wgrid_grid_cuda.cuh): samples of one tile and first w-plane are an item. An item is crowded if there
+ * are enough samples in its tile within half a window of w. A block grids crowded items: it holds the tile's cells in
+ * registers and its w-planes in a ring, computes the sums as matrix products, and writes a cell once for all samples.
+ * This is fast. It is also needed in fp32, because a cell may get more than 1e5 samples of an array's core, and a float
+ * sum of these has an error of 1e-5; the sums of a block have at most about a thousand terms. A warp adds a sparse item
+ * to the planes directly: its lanes evaluate the taps of all samples into shared memory. Then each lane adds one cell
+ * of a row of taps, several rows at a time, with vector reductions in L2. Footprints wrap around the grid's edge, which
+ * is exact.
  *
- * (4) cuFFT transforms the planes, one kernel screens all planes at a pixel, and another divides the image by the
- * windows' transforms. As many w-planes as fit are held, of one image at a time. If not all fit, they are made in
- * slabs, and a batch is gridded once for each slab. If a model is subtracted, the same planes hold the model before
- * (wgrid_imager_cuda.cuh).
+ * (4) cuFFT transforms the planes, a kernel multiplies all planes at a pixel by their screens and sums them, and
+ * another kernel divides the image by the windows' transforms. As many w-planes of one image as fit are in memory. If
+ * not all fit, they are made in slabs, and a batch is gridded once for each slab. If a model is subtracted, the planes
+ * first hold the model (wgrid_imager_cuda.cuh).
  */
 #include "kernels/wgrid/wgrid_cuda.h"
 
@@ -56,7 +57,7 @@ template <typename T> class planes_imager : public wgrid_imager<T> {
         return fft.make(samples.g.nv, samples.g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get());
     }
 
-    /* Call slab(low, high) for the planes that are held at once, one slab after the other. */
+    /* Call slab(low, high) for each slab of planes that are in memory together. */
     template <class F> int for_each_slab(F slab)
     {
         const int n_w = samples.g.n_w;
@@ -155,7 +156,7 @@ int64_t plane_bytes(const msi_wgrid_plan *plan)
     return plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
 }
 
-/* Count the images whose w-planes are held at once: all that are degridded, but only one that is gridded. */
+/* Return the number of images whose w-planes are in memory together: all for degridding, one for gridding. */
 int n_gridded(const msi_plan_request *r)
 {
     return r->spec->predict ? r->n_image : 1;
@@ -201,7 +202,7 @@ int msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *
     const int64_t images = std::min(msi_wgrid_cuda_image_bytes(plan, request), usable / 4);
     const int64_t batch = std::min(samples, usable / 3);
     const int64_t left = usable - batch - 2 * plane - images;
-    /* Hold every plane of every image if they fit, else as many as fit of one image. */
+    /* All planes of all images if they fit, otherwise as many planes of one image as fit. */
     const int64_t together = left / n_gridded(request) / plane;
     *n = std::clamp<int64_t>(together < all ? left / plane : together, 1, all);
     return MSI_OK;

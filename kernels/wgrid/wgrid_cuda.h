@@ -22,8 +22,8 @@ int msi_wgrid_cuda_check(const msi_wgrid_plan *plan);
 /*
  * msi_wgrid_cuda_bytes - find the memory for a request with n_resident w-planes: *host bytes of host memory in addition
  * to the store, *device bytes of device memory. msi_wgrid_cuda_image_bytes - return the images' part of the latter.
- * msi_wgrid_cuda_resident - choose how many w-planes fit into the free memory of the plan's device: at least 1, at most
- * all.
+ * msi_wgrid_cuda_resident - compute the number of w-planes that fit in the free memory of the plan's device: at least
+ * 1, at most all.
  * Returns: 0, MSI_EGPU
  */
 int msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
@@ -31,16 +31,15 @@ int msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, const msi_plan_request *req
 int64_t msi_wgrid_cuda_image_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request);
 int msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t *n);
 
-/* msi_wgrid_cuda_image - msi_wgrid_cpu_image on the GPU; also returns MSI_EGPU. Samples are sorted once for all images if
- * the device can hold them all. */
+/* msi_wgrid_cuda_image - msi_wgrid_cpu_image on the GPU; also returns MSI_EGPU. Samples are sorted once for all images
+ * if the device can hold them all. */
 int msi_wgrid_cuda_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
                          int64_t n_resident, msi_image *image, msi_stage_times *times);
 
 /*
  * msi_wgrid_cuda_residual - do a job whose pixels are on the plan's device; see msi_strategy_ops.
- * Given and returned: *kept  NULL at first; sorted samples, planes and transforms for the next call with the same
- *                     store.
- *                     Freed by msi_wgrid_cuda_free_samples
+ * Given and returned: *kept  NULL at first; then sorted samples, planes and transforms for the next call with the same
+ *                            store. Freed by msi_wgrid_cuda_free_samples
  * Returns:            0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED
  */
 int msi_wgrid_cuda_residual(const msi_wgrid_plan *plan, const msi_residual_job *job, int64_t n_resident, void **kept,
@@ -54,9 +53,9 @@ int msi_wgrid_cuda_predict(const msi_wgrid_plan *plan, msi_vis_store *store, con
 void msi_wgrid_cuda_free_model(void *kept);
 
 /*
- * A call of the degridding kernels for samples that gridding has sorted, to subtract a model. The kernels are compiled
- * once, in the units that predict. The arrays are on the device and have the types of wgrid_cuda_kernels.cuh in the
- * plan's precision.
+ * Arguments of the degridding kernels for samples that gridding has sorted, to subtract a model. The kernels are
+ * compiled only in the files that predict. The arrays are on the device, with the types of wgrid_cuda_kernels.cuh in
+ * the plan's precision.
  */
 
 typedef struct msi_wgrid_degrid_call {
@@ -66,8 +65,8 @@ typedef struct msi_wgrid_degrid_call {
     const void *crowded, *sparse; /* items of gridding */
     int64_t n_crowded, n_sparse;
     const void *cells; /* cells of the planes of one image of a model */
-    void *value;       /* complex numbers in the samples' order, turned as the samples' values */
-    int adds;          /* 1: add to the values, which have the sums over other planes */
+    void *value;       /* complex numbers in the samples' order, with the same phase factor as the samples' values */
+    int adds;          /* 1: add to the values, which contain the sums over other planes */
     void *stream;      /* stream of the launches */
 } msi_wgrid_degrid_call;
 

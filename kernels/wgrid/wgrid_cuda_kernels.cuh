@@ -33,7 +33,7 @@ template <> struct record<double> {
     int32_t u0, v0, w0, none;
 };
 
-/* A sorted sample of gridding, with a value: the one of the only image, or of one of several. */
+/* A sorted sample of gridding, with its value for one image. */
 template <typename T> struct alignas(8 * sizeof(T)) placed {
     record<T> at;
     cplx<T> value;
@@ -54,7 +54,7 @@ template <> struct alignas(64) placed<double> {
     }
 };
 
-/* The place of a sample's visibility, the turn by the field's mean n - 1, and whether it is conjugated because w <
+/* The index of a sample's visibility, the phase of the field's mean n - 1, and whether it is conjugated because w <
  * 0. */
 template <typename T> struct destination;
 template <> struct destination<float> {
@@ -109,7 +109,7 @@ template <> struct alignas(32) wanted<float> {
 template <> struct alignas(64) wanted<double> {
     record<double> at;
     destination<double> to;
-    double none; /* fills the sample's sectors of memory, since partly written sectors are read first */
+    double none; /* padding to whole sectors, because partly written sectors are read first */
 
     __device__ wanted(const msi_footprint &f, const destination<double> &to_)
         : at{f.zu, f.zv, f.zw, f.u0, f.v0, f.w0, 0}, to(to_), none(0)
@@ -136,8 +136,8 @@ struct tile_shape {
 
 /*
  * Choose tiles so that the cells of their footprints fill rows of 8, 16 or 24 cells, and 16 or 32 rows. Products of
- * halves always take 16 rows, so tiles are as high as that allows. They are as wide as that allows if pairs of cells
- * then begin at even places, or if this saves half the columns.
+ * halves always have 16 rows, so tiles are as high as 16 rows allow. They are as wide as the columns allow if pairs of
+ * cells then begin at even places, or if this saves half of the columns.
  */
 template <typename T> constexpr tile_shape ring_tile(int width)
 {
@@ -149,13 +149,13 @@ template <typename T> constexpr tile_shape ring_tile(int width)
 
 constexpr int TENSOR_WIDTH = 9; /* widest window of products of halves */
 
-/* Tensor cores may add to a block's sums themselves, at most 200 times: the error is 2e-5 if all roundings were
- * coherent, a third of the best error of windows of up to five taps. If the image's error may be five times as large,
- * they do so for six taps. */
+/* For windows of up to ALWAYS_SUMMED taps, tensor cores also accumulate a block's sums, at most 200 times. The error is
+ * at most 2e-5, if all roundings have the same sign, a third of the best error of these windows. If the image's error
+ * may be COARSE_ERROR, five times as large, they also do so for COARSELY_SUMMED taps. */
 constexpr int ALWAYS_SUMMED = 5, COARSELY_SUMMED = 6;
 constexpr double COARSE_ERROR = 1e-4;
 
-/* Samples of a crowded item: as many as one product of tensor cores adds up in gridding. */
+/* Number of samples of a crowded item: as many as one product of tensor cores sums in gridding. */
 template <typename T> constexpr int ring_group(int width)
 {
     return sizeof(T) == 4 && width <= TENSOR_WIDTH ? 16 : 4;
@@ -205,8 +205,8 @@ struct sample_order {
 };
 
 /*
- * Divide 32-bit numbers by a fixed one without a division. With (2^32 - 1) / by rounded down, x factor / 2^32 is less
- * than x / by by at most x / 2^32 < 1. So its whole part is the quotient or one less, which the remainder decides.
+ * Divide 32-bit numbers by a fixed number with a multiplication. factor is (2^32 - 1) / by, rounded down, so x factor /
+ * 2^32 is at most x / 2^32 < 1 below x / by. Its integer part is the quotient or one less; the remainder decides.
  */
 struct small_divisor {
     uint32_t by, factor;
@@ -219,7 +219,7 @@ struct small_divisor {
     }
 };
 
-/* Make the keys that samples are ordered by. */
+/* Compute the keys of samples in an order. */
 struct key_maker {
     sample_order o;
     uint32_t into_u, into_v, first_core, n_core, tiles_u, tiles_v;
@@ -255,12 +255,12 @@ struct plane_map {
     int store_plane[MAX_PLANES];
 };
 
-/* The rule by which runs are cut into items. */
+/* The rule for dividing runs into items. */
 struct item_rule {
-    uint32_t height; /* keys of a tile */
-    uint32_t reach;  /* a run is crowded by the samples of its tile whose first w-planes are less than this away */
-    uint32_t crowded_from;              /* samples that make a run crowded; UNUSED: no run is */
-    uint32_t most_crowded, most_sparse; /* samples of an item */
+    uint32_t height;       /* keys of a tile */
+    uint32_t reach;        /* samples of the tile count for a run if their first w-planes are less than this away */
+    uint32_t crowded_from; /* number of samples from which a run is crowded; UNUSED: no run is crowded */
+    uint32_t most_crowded, most_sparse; /* largest number of samples of an item */
 };
 
 /*
@@ -307,17 +307,17 @@ struct whole_planes {
     }
 };
 
-/* Elements from one sample's own value to the next one's. */
+/* Distance of the values in consecutive samples, in elements. */
 template <typename T> constexpr int64_t OWN_PITCH = sizeof(placed<T>) / sizeof(cplx<T>);
 
 /* A job of the gridding kernels: the samples that they read, and the cells that they add to. */
 template <typename T> struct grid_job {
     const tap_table<T> *taps, *host_taps;
     const placed<T> *samples; /* sorted */
-    const cplx<T> *value;     /* value of the first sample: its own, or the one stored for one of several images */
-    int64_t value_pitch;      /* elements from sample to sample */
+    const cplx<T> *value;     /* value of the first sample: in the sample, or stored separately for several images */
+    int64_t value_pitch;      /* distance of values in elements */
     cplx<T> *grid;
-    bool is_coarse; /* the image's error allows sums by tensor cores */
+    bool is_coarse; /* the image's error may be COARSE_ERROR */
 };
 
 /* Load the polynomials of all taps into shared memory: u, v, then w. */
@@ -365,7 +365,7 @@ template <int WIDTH, bool HAS_W> struct tap_shape {
     static constexpr int ROWS = 32 / ROW;
 };
 
-/* Launch a kernel that gives each sparse item a warp. If there are very many, a warp takes several. */
+/* Launch a kernel with one warp for each sparse item, or for several items if there are very many. */
 template <typename T, int WIDTH, typename JOB, typename PLANES>
 int launch_sparse(void (*kernel)(msi_wgrid_geometry, JOB, PLANES, const item *, int64_t), const msi_wgrid_geometry &g,
                   const JOB &job, const PLANES &there, item_range sparse, cudaStream_t stream)

@@ -2,15 +2,15 @@
 /*
  * The default gridder's transpose on the GPU.
  *
- * (1) One kernel puts the model on a padded plane: divided by the windows' transforms, and turned by the plane's w. (2)
- * cuFFT transforms the plane. (3) Samples are uploaded in batches of whole segments and sorted as for gridding, with
- * the places of their visibilities. (4) A warp degrids a sparse item from the planes in L2. Crowded items are degridded
- * by blocks that hold a tile's cells of W w-planes in registers and load a plane when the first plane moves up; sums
- * over cells are matrix products (wgrid_degrid_cuda.cuh). A sample's sum depends only on the planes, and no addition is
- * atomic: the result is the same every time.
+ * (1) A kernel copies the model to a padded plane, divided by the windows' transforms and multiplied by the plane's
+ * screen. (2) cuFFT transforms the plane. (3) Samples are uploaded in batches of whole segments and sorted as for
+ * gridding, with the indices of their visibilities. (4) A warp degrids a sparse item from the planes in L2. A block
+ * degrids crowded items: it holds a tile's cells of W w-planes in registers, loads a plane when the first plane moves
+ * up, and computes sums over cells as matrix products (wgrid_degrid_cuda.cuh). A sample's sum depends only on the
+ * planes, and no addition is atomic, so the result is always the same.
  *
- * As many w-planes of all images as fit are held. If all fit, they are made once for all batches of the store;
- * otherwise slab by slab for every batch.
+ * As many w-planes of all images as fit are in memory. If all fit, they are made once for all batches of the store;
+ * otherwise they are made slab by slab for each batch.
  */
 #include "kernels/wgrid/wgrid_predictor_cuda.cuh"
 #include "kernels/wgrid/wgrid_cuda.h"

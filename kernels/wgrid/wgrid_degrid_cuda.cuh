@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The degridding kernels of the default gridder: the one for sparse items, and two for crowded items, which sum cells
- * by matrix products of doubles and of halves. degrid_items chooses among them. */
+/* The degridding kernels of the default gridder: one for sparse items, and two for crowded items, which sum cells by
+ * matrix products of doubles and of halves. degrid_items chooses the kernel. */
 #ifndef MSI_WGRID_DEGRID_CUDA_CUH
 #define MSI_WGRID_DEGRID_CUDA_CUH
 
@@ -12,16 +12,17 @@
 namespace {
 
 /*
- * A job of the degridding kernels: the cells of one image's planes, and the visibilities to write. The visibility of
- * wanted<T> is its sum, turned, and conjugated if w < 0, at value [index]. Samples that gridding has sorted (placed<T>)
- * get the sum itself, at value [place], which is turned as their own values are.
+ * A job of the degridding kernels: the cells of one image's planes, and the visibilities to write. The visibility of a
+ * wanted<T> is its sum times the phase factor of the mean n - 1, conjugated if w < 0, at value [index]. Samples that
+ * gridding has sorted (placed<T>) get the sum without this factor, at value [place], because their values have the
+ * inverse factor.
  */
 template <typename T> struct degrid_job {
     const tap_table<T> *taps, *host_taps;
     const wanted<T> *samples; /* sorted */
     bool in_place;            /* samples are placed<T> */
     const cplx<T> *grid;
-    cplx<T> *value; /* the planes' part of a sample is added if `add`, else stored */
+    cplx<T> *value; /* sums are added if `add`, otherwise stored */
     bool add;
 
     /* Store the sum of the sample at a place. */
@@ -106,8 +107,8 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     }
 }
 
-/* The position of a block that degrids crowded items. It holds N_PLANE w-planes of a tile's cells; plane p is in place
- * p modulo N_PLANE of a ring. */
+/* The position of a block that degrids crowded items. The block holds N_PLANE w-planes of a tile's cells in a ring,
+ * plane p in place p modulo N_PLANE. */
 template <int N_PLANE, typename PLANES> struct degrid_position {
     const msi_wgrid_geometry &g;
     const PLANES &there;
@@ -115,8 +116,8 @@ template <int N_PLANE, typename PLANES> struct degrid_position {
     int number = 0;                  /* index of that plane, counted from the first one in memory */
     patch at = {};
 
-    /* Move to another tile or first plane. Returns: the first of the N_PLANE planes whose cells must be loaded; the
-     * following ones must be too */
+    /* Move to another tile or first plane. Returns: the first of the N_PLANE planes that must be loaded; all later ones
+     * must be loaded too */
     __device__ __forceinline__ int move(int x_, int y_, int z_)
     {
         const int moved = z_ - z;
@@ -235,7 +236,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct doubles_sum
     degrid_position<N_PLANE, PLANES> stand;
     int3 own = {};                       /* position of a lane's sample: first taps of its tile, first w-plane */
     double cells[N_PLANE][FOURS_U] = {}; /* [place][four]: re or im of the cell at u = 4 four + pair, v = cell_v() */
-    uint32_t column[FOURS_U] = {}, row_cell = 0; /* where this lane loads a plane's cells */
+    uint32_t column[FOURS_U] = {}, row_cell = 0; /* indices of the cells that this lane loads */
 
     __device__ __forceinline__ int cell_v() const
     {
@@ -401,14 +402,14 @@ int launch_degrid_doubles(const msi_wgrid_geometry &g, const degrid_job<T> &job,
  *
  *     V_s = sum_p kw_s[p] sum_v kv_s[v] (sum_u ku_s[u] G_p[u][v]),
  *
- * sixteen samples of one tile and first w-plane a step. The sums over v and p are made in fp32. Taps are padded with
- * zeros on both sides, so that the sixteen cells along K serve a whole tile. Both factors are split into two halves of
- * 11 bits; three of their four products are kept.
+ * sixteen samples of one tile and first w-plane a step. The sums over v and p are computed in fp32. Taps are padded
+ * with zeros on both sides, so that the same sixteen cells along K are used for a whole tile. Both factors are split
+ * into two halves of 11 bits; three of their four products are kept.
  *
  * A block holds the split cells of a tile's W planes in registers: plane p is in place p modulo W of a ring, and a
  * plane is loaded when the first plane moves up. A warp has eight cells along the axis that is not K. Cells are
- * multiplied by a power of two that brings the tile's largest one to 2^14 .. 2^15; cells that are smaller than it by a
- * factor of 2^18 and more lose bits.
+ * multiplied by a power of two so that the tile's largest one is 2^14 .. 2^15. Cells that are smaller by a factor of
+ * 2^18 or more lose bits.
  */
 
 constexpr int CELL_TOP_EXPONENT = 14; /* exponent of cells in their unit */
@@ -453,7 +454,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
     degrid_position<N_PLANE, PLANES> stand;
     int3 own = {};                           /* position of a lane's sample: first taps of its tile, first w-plane */
     uint32_t cells[N_PLANE][FOURS][4] = {};  /* [place][four][high: mma's b0, b1; low: b0, b1] */
-    uint32_t at_k[2] = {}, at_n[FOURS] = {}; /* where this lane loads a plane's cells: one part of the index each */
+    uint32_t at_k[2] = {}, at_n[FOURS] = {}; /* indices of the cells that this lane loads, as sums of two parts */
     int exponent = LEAST_EXPONENT;           /* exponent of the largest cell, as stored in floats: the unit of cells */
 
     /* Find the cell that this lane loads, along either axis. */

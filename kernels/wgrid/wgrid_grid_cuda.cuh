@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The gridding kernels of the default gridder: two for crowded items, which add them up in registers by matrix products
- * of doubles (first) and of halves (second), and one that adds sparse items to the planes directly. grid_items chooses
- * among them.
+ * The gridding kernels of the default gridder: two for crowded items, which sum them in registers by matrix products of
+ * doubles (first) and of halves (second), and one that adds sparse items to the planes directly. grid_items chooses the
+ * kernel.
  *
- * Crowded items in double precision, and in single with wide windows. A block takes samples in their sorted order: tile
- * by tile, within a tile by first w-plane. Its warps share the cells of a tile's footprints: each has 16 x 8 of them
- * and, if there are many planes, every other plane. They hold in registers the W planes from the current samples' first
- * plane on; plane p is in place p modulo the number of places of a ring. When the first plane moves up, the planes left
- * behind are added to the grid and their places are zeroed. A cell is thus written once for all samples of all first
- * planes that share it. When the tile changes, all planes are added.
+ * Crowded items in double precision, and in single with wide windows. A block processes samples in their sorted order:
+ * tile by tile, within a tile by first w-plane. Its warps share the cells of a tile's footprints: each has 16 x 8 of
+ * them and, if there are many planes, every other plane. They hold the W planes from the current samples' first plane
+ * on in registers; plane p is in place p modulo the number of places of a ring. When the first plane moves up, the
+ * planes below it are added to the grid, and their places are zeroed. So a cell is written once for all samples of all
+ * first planes that share it. When the tile changes, all planes are added.
  *
- * What samples s of one first plane add to plane p is a matrix product with the samples along K,
+ * The sum over samples s of one first plane in plane p is a matrix product with the samples along K,
  *
  *     G_p[v][u] = sum_s (V_s kv_s[v]) (ku_s[u] kw_s[p]),
  *
  * which tensor cores compute in double for four samples at a time. Taps are stored in shared memory between zeros, so
- * that cells next to a footprint need no test, and taps along w in the order of the ring. While a batch is added, the
- * taps of the next one are made, and the one after that is loaded.
+ * that cells next to a footprint need no test; taps along w are in the order of the ring. While a batch is added, the
+ * taps of the next batch are computed, and the batch after that is loaded.
  */
 #ifndef MSI_WGRID_GRID_CUDA_CUH
 #define MSI_WGRID_GRID_CUDA_CUH
@@ -31,8 +31,8 @@ namespace {
 
 /* ---- Crowded items in double precision --------------------------------------------------------------------------- */
 
-constexpr int FOUR = 4;       /* samples of an item, and of a product */
-constexpr int MOST_ALONE = 6; /* planes of a block of cells that one warp can hold */
+constexpr int FOUR = 4;       /* number of samples of an item, and of a product */
+constexpr int MOST_ALONE = 6; /* number of planes of a block of cells that one warp can hold */
 
 template <typename T, int WIDTH, bool HAS_W> struct ring_shape {
     static constexpr int N_PLANE = HAS_W ? WIDTH : 1;
@@ -298,21 +298,21 @@ int launch_ring(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANE
 /* ---- Crowded items in single precision --------------------------------------------------------------------------- */
 
 /*
- * Crowded items in single precision on tensor cores. What samples s of a tile add to w-plane p is a matrix product with
- * the samples along K,
+ * Crowded items in single precision on tensor cores. The sum over samples s of a tile in w-plane p is a matrix product
+ * with the samples along K,
  *
  *     G_p[v][u] = sum_s (V_s kv_s[v]) (ku_s[u] kw_s[p]),
  *
  * sixteen samples of one first w-plane a step. Taps between zeros fill the 16 x 8 or 16 x 16 cells of a tile's
  * footprints. Both factors are split into two halves of 11 bits; products of the high halves and both mixed products
- * keep 22 bits. The rounding error of a product of two halves is a half itself, so ku kw is computed in halves. Tensor
+ * keep 22 bits. The rounding error of a product of two halves is exactly a half, so ku kw is computed in halves. Tensor
  * cores compute the sum of a step, rounding towards zero, and the sum is added in fp32, rounding to nearest. If the
- * window is narrow, or the image no more accurate than that, tensor cores add to the sums themselves.
+ * window is narrow, or the image needs no more accuracy, tensor cores also accumulate the sums.
  *
  * A warp has 16 x 8 cells in registers, of all W planes from the current samples' first plane on. A block is one warp
- * or two. A batch is two steps: a lane makes the taps of a sample and stores them as a row of halves between zeros; the
- * rows of sixteen samples are read back transposed, as tensor cores need them. When the first plane moves up, the
- * planes left behind are added to the grid and the others move down.
+ * or two. A batch is two steps: a lane computes the taps of a sample, and stores them as a row of halves between zeros;
+ * the rows of sixteen samples are read back transposed, as tensor cores need them. When the first plane moves up, the
+ * planes below it are added to the grid, and the others move down.
  */
 
 constexpr int RING_GROUP = 16;        /* samples of a step */
@@ -378,8 +378,8 @@ template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_
     int next = 0;          /* distance from it to the second cell */
     int64_t plane_cells = 0;
 
-    /* Choose the unit that scales the largest value to 2^VALUE_TOP_EXPONENT, or just below: of a step, or of all
-     * samples of the block, whose sums change to it. Returns: the factor of values */
+    /* Choose the unit that scales the largest value to 2^VALUE_TOP_EXPONENT or just below: the largest value of a step,
+     * or of all samples of the block, whose sums are converted to the unit. Returns: the factor of values */
     __device__ __forceinline__ float choose_unit(cplx<float> value)
     {
         uint32_t most = __float_as_uint(fmaxf(fabsf(value.re), fabsf(value.im)));

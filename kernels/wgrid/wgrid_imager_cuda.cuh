@@ -2,16 +2,17 @@
 /*
  * Images of a store's visibilities on the GPU, or of their residuals after a model is subtracted.
  *
- * (1) Samples are uploaded in batches of whole segments. (2) A batch is sorted once for all images and both directions.
- * Its records are stored in that order with one value each, which gridding reads. If there are several images, the
- * values of all planes are stored next to them in the same order, and only the PSF's values with the records. If there
- * will be more calls, the visibilities and weights of all planes are stored instead, and the values of an image are
- * made from them: weighted visibilities, weighted residuals, or the PSF's. Stored visibilities are turned by the
- * field's mean n - 1 and conjugated if w < 0, and sums over a model's planes are not, so that subtracting is a
- * difference of two numbers. (3) The values are gridded, transformed, and added to the images.
+ * (1) Samples are uploaded in batches of whole segments. (2) A batch is sorted once for all images, for gridding and
+ * degridding. Its records are stored in this order, each with the value that is gridded. If there are several images,
+ * the values of all planes are stored separately in the same order, and only the PSF's values with the records. If
+ * there will be more calls, the visibilities and weights of all planes are stored instead, and the values of an image
+ * are computed from them: weighted visibilities, weighted residuals, or those of the PSF. Stored visibilities are
+ * multiplied by the phase factor of the field's mean n - 1, and conjugated if w < 0. Sums over a model's planes have
+ * this form without a further factor, so subtracting is a difference of two numbers. (3) The values are gridded,
+ * transformed, and added to the images.
  *
- * If a store fits in one batch, its sorted samples and items stay on the device from call to call, and a call neither
- * uploads nor sorts. Images add up over batches. The planes of each batch are transformed separately.
+ * If a store fits in one batch, its sorted samples and items stay on the device between calls, and a call neither
+ * uploads nor sorts. Images are summed over batches; the planes of each batch are transformed separately.
  */
 #ifndef MSI_KERNELS_WGRID_IMAGER_CUDA_CUH
 #define MSI_KERNELS_WGRID_IMAGER_CUDA_CUH
@@ -37,9 +38,9 @@ struct kept_imager {
 template <typename T> class wgrid_imager : public kept_imager {
   public:
     /*
-     * Order by tiles of whole planes, or as given. keeps_parts: data of all planes are stored next to the sorted
-     * samples; otherwise there is one image, whose values are in the samples. stays: there will be more calls, with a
-     * model or without; requires keeps_parts.
+     * Order by tiles of whole planes, or as given. keeps_parts: store data of all planes with the sorted samples;
+     * otherwise there is one image, whose values are in the samples. stays: there will be more calls, with or without a
+     * model; requires keeps_parts.
      */
     wgrid_imager(const msi_wgrid_plan *plan_, bool keeps_parts_, bool stays_)
         : plan(plan_), samples(plan_), keeps_parts(keeps_parts_), stays(stays_)
@@ -92,8 +93,8 @@ template <typename T> class wgrid_imager : public kept_imager {
         return MSI_OK;
     }
 
-    /* Count the device bytes of a sample of a store with n_plane planes: its data, the sum over a model, and with
-     * several terms its x and the sum over one of them. */
+    /* Return the device bytes of a sample of a store with n_plane planes: its data, the sum over a model, and with
+     * several terms its x and the sum over one term. */
     static int64_t sample_bytes(int n_plane, bool keeps_parts, bool stays, int n_term)
     {
         return placed_batches<T>::sample_bytes(n_plane, parts_of(keeps_parts, stays)) +
@@ -143,7 +144,7 @@ template <typename T> class wgrid_imager : public kept_imager {
     }
     int64_t loaded = -1; /* first segment of the batch on the device; -1: none */
     int placed_part = -1;
-    int summed_plane = -1; /* d_sums has the visibilities of this plane's model; -1: of none */
+    int summed_plane = -1; /* d_sums has the visibilities of this plane's model; -1: no plane */
     buffer d_sums, d_term;
 
     int begin(const msi_residual_job &job_, msi_stage_times *times_)
@@ -275,8 +276,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         return on.wait();
     }
 
-    /* Choose how many images' sums are held at once next to planes and samples: at most a quarter of the free
-     * memory. */
+    /* Choose the number of images whose sums are in memory together: they may use a quarter of the free memory. */
     int images_at_once(int n, int *most) const
     {
         int64_t usable;

@@ -124,7 +124,7 @@ typedef struct wgrid_backend {
 static int cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
                      int64_t *device)
 {
-    /* If planes are kept from batch to batch, every image has its own. */
+    /* If planes are kept between batches, each image has its own planes. */
     const int keeps_all = request->keeps_model && n_resident == plan->grid.n_w;
     *host = (keeps_all ? n_resident * request->n_image * msi_wgrid_plane_bytes(plan)
                        : n_resident * msi_wgrid_cpu_plane_bytes(plan)) +
@@ -166,9 +166,9 @@ static const wgrid_backend cpu = {.cost = &msi_wgrid_cpu_cost,
                                            .residual = msi_wgrid_cpu_residual,
                                            .free_samples = msi_wgrid_cpu_free_samples}};
 #ifdef MSI_HAVE_CUDA
-/* Rates of one H200, rounded, from what msimage-bench prints for the rows plan/. Only ratios matter. Whole transforms
- * are cuFFT's. The time of a sample includes its sort; tensor cores make taps cheap. A plane takes at least the
- * launches of its kernels, which is nearly all the time of small images. */
+/* Rates of one H200, rounded, measured by the rows plan/ of msimage-bench. Only ratios matter. Whole transforms have
+ * the rate of cuFFT. The time of a sample includes its sort; taps are cheap on tensor cores. A plane takes at
+ * least the time of launching its kernels, which dominates for small images. */
 const msi_cost_model msi_wgrid_cuda_cost = {
     .fft_flop_s = 5.5e12, .pixel_s = 7e-12, .sample_s = 9e-11, .tap_s = 2e-13, .lanes = 4, .plane_s = 1.1e-5};
 
@@ -200,8 +200,8 @@ static const wgrid_backend cuda = {.cost = &msi_wgrid_cuda_cost,
                                             .free_samples = msi_wgrid_cuda_free_samples}};
 #endif
 
-/* cuFFT of CUDA 13 has a work area as large as the plane for each of these sizes, on an H200; for some smaller ones it
- * has none. */
+/* From this number of cells on, cuFFT of CUDA 13 always uses a work area as large as the plane (on an H200); for some
+ * smaller planes it uses none. */
 static const int64_t WORKED_CELLS = 8192 * 8192;
 
 /* Report a plan's figures. */

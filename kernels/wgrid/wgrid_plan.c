@@ -12,15 +12,15 @@ enum { TILE = 16, LEAST_GRID = 48 };
 
 static const double MAX_SIGMA = 2.5;
 
-/* The part of the accuracy for the window: its error is an rms over samples' fractions of a cell, and a few samples may
- * all have the worst fraction, whose error is sqrt(2) times that. */
+/* The part of the accuracy for the window. Its error is an rms over the samples' fractions of a cell; a few samples may
+ * all have the worst fraction, whose error is sqrt(2) times the rms. */
 static const double MARGIN = 0.7;
 
-/* Predicting must be the transpose of imaging to 1e-12 in double at any accuracy: the amplification of rounding by a
- * window's correction is limited to this. */
+/* Limit of rounding, amplified by a window's correction, in double precision. It makes predicting the transpose of
+ * imaging to 1e-12 at any accuracy. */
 static const double MOST_FP64_ROUNDING = 1e-13;
 
-/* Tiles grow if there would be more buckets than this: the table of buckets must be small compared to the grid. */
+/* Largest number of buckets, so that their table is small compared to the grid. With more, larger tiles are used. */
 static const int64_t MAX_BUCKETS = 1 << 24;
 
 /* Estimate the seconds of gridding samples. */
@@ -39,8 +39,8 @@ static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *
     return g->n_w * (plane + c->plane_s);
 }
 
-/* Estimate rounding, amplified by the correction: of the whole image, or twice that of a corner pixel if it is larger,
- * since the sum of a crowded cell is off by more than one rounding. */
+/* Estimate the rounding error, amplified by the correction: that of the whole image, or twice that of a corner pixel if
+ * it is larger, because the sum of a crowded cell has more than one rounding. */
 static double rounding_error(const msi_pswf *u, const msi_pswf *w, int has_w, msi_precision precision)
 {
     double rms_u, edge_u, rms_w = 1, edge_w = 1;
@@ -60,8 +60,8 @@ static double total_error(const msi_pswf *u, const msi_pswf *w, int has_w, doubl
 /* Place the w-planes of a geometry whose width and n_half are set. */
 static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, double w_high)
 {
-    /* The step is 1 / (sigma * range of n - 1). First taps are at ceil(x - width/2); w_first makes this 0 for w_low,
-     * clear of rounding. */
+    /* The step is 1 / (sigma * range of n - 1). First taps are at ceil(x - width/2). w_first is chosen so that this is
+     * 0 for w_low in spite of rounding. */
     g->w_step = 1 / (sigma * 2 * g->n_half);
     g->w_first = w_low - 0.5 * (g->width - 1) * g->w_step;
     double planes = (w_high - w_low) / g->w_step;
@@ -79,16 +79,16 @@ typedef struct w_range {
     double low, high;
 } w_range;
 
-/* Make the plan of a width. It becomes the best one if it reaches the accuracy and costs less. */
+/* Make the plan for a width. Replace the best plan if this one reaches the accuracy and takes less time. */
 static int try_width(msi_wgrid_plan *best, const msi_wgrid_request *s, w_range w, int width)
 {
     const msi_image_geometry *image = &s->image;
     int64_t (*padded_size)(int64_t) = s->padded_size ? s->padded_size : msi_fft_size;
     double n_min, n_max;
     msi_field_n_span(image, s->l_center_rad, s->m_center_rad, s->beyond, &n_min, &n_max);
-    /* w is left out if no pixel's phase turns by a tenth of the accuracy. */
+    /* w is left out if the phases of all pixels change by at most a tenth of the accuracy. */
     int has_w = 2 * MSI_PI * w.high * -n_min > 0.1 * s->accuracy;
-    /* Phases in double are off by half a unit in the last place, which no window can correct. */
+    /* Phases in double have an error of half a unit in the last place, which no window can correct. */
     double phase_floor = MSI_PI * DBL_EPSILON * w.high * -n_min;
     double sigma = msi_pswf_least_sigma(width, MARGIN * s->accuracy / sqrt(has_w ? 3 : 2));
     for (; sigma <= MAX_SIGMA; sigma *= 1.05) {

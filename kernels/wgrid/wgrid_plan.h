@@ -21,7 +21,7 @@ typedef struct msi_wgrid_plan {
     msi_precision precision;
     int device;            /* CUDA ordinal, for the GPU backend */
     int64_t v_reach;       /* |v| of all samples, in cells; 0: unknown */
-    int64_t batch_samples; /* most samples on the GPU at once (but at least one segment); 0: as many as fit */
+    int64_t batch_samples; /* largest number of samples on the GPU (but at least one segment); 0: as many as fit */
     double error_estimate; /* relative L2 of the image: windows, rounding, phases */
     double cost_s;         /* estimated seconds for one image plane on one unit of the backend */
     double sample_cost_s;  /* the samples' part of cost_s */
@@ -52,8 +52,8 @@ msi_wgrid_request msi_wgrid_request_of(const msi_plan_request *request, const ms
  *
  * Returned: *plan
  * Returns:  0, MSI_ERANGE (no window reaches the accuracy on a grid that 32-bit cells can index)
- * Notes:    errors of u, v and w add in squares; each axis gets its part of 0.7 accuracy. dw follows from the field's
- *           range of n - 1, centred: dw = 1 / (sigma_w (max - min of n - 1)).
+ * Notes:    the squares of the errors of u, v and w are added; together they get 0.7 of the accuracy. The distance of
+ *           w-planes is dw = 1 / (sigma_w (max - min of n - 1)).
  * Source:   improved w-stacking is Ye, Gull, Tan & Nikolic 2022, w-gridding Arras et al. 2021.
  */
 int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request);
@@ -65,8 +65,8 @@ int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request);
 void msi_wgrid_plan_report(const msi_wgrid_plan *plan, msi_gridder_report *report);
 
 /*
- * msi_wgrid_plan_least_device_bytes - return the device memory without which a request cannot be carried out: a w-plane,
- * cuFFT's work area for its transform, and images. Planes of a residual are its caller's. Samples pass in batches.
+ * msi_wgrid_plan_least_device_bytes - return the least device memory for a request: a w-plane, cuFFT's work area for
+ * its transform, and images. Planes of a residual belong to the caller, and samples are processed in batches.
  * Given: worked_cells  cells of the smallest plane for which cuFFT needs a work area
  */
 int64_t msi_wgrid_plan_least_device_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request,
@@ -76,8 +76,7 @@ int64_t msi_wgrid_plan_least_device_bytes(const msi_wgrid_plan *plan, const msi_
  * most_buckets. */
 void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets);
 
-/* The default gridder's strategies: the plan, the number of w-planes that each backend holds, and functions that whole
- * planes and w-towers share. */
+/* ---- Strategies of the default gridder, and functions that whole planes and w-towers share ---- */
 
 /* Whole w-planes, imaging and predicting. */
 extern const msi_strategy_ops msi_wgrid_cpu_ops;

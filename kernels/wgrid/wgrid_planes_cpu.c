@@ -109,7 +109,7 @@ void msi_wgrid_planes_free(msi_wgrid_planes *p)
 
 /* ---- Planes to an image ----------------------------------------------------------------------------------------- */
 
-/* Add n cells of a guard to the cells at the other end of the grid that they stand for. dst and src do not overlap. */
+/* Add n guard cells to their cells at the other end of the grid. dst and src do not overlap. */
 static void add_cells(const msi_wgrid_planes *p, char *dst, const char *src, int64_t n)
 {
     if (p->fp32) {
@@ -217,7 +217,7 @@ void msi_image_sum_add(const msi_wgrid_planes *p, char *plane, uint8_t *row_used
 
 /*
  * Divide by the windows' transforms and the sum of weights, set pixels beyond the horizon to NaN unless the plan goes
- * beyond, and put rows and columns in FITS order.
+ * beyond, and store rows and columns in FITS order.
  * Given:    sum [nx][ny] of msi_image_sum_add, taper
  * Returned: a plane of image, whose sum_weight is set (0: NaN)
  */

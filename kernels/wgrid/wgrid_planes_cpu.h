@@ -19,7 +19,7 @@ enum { MSI_PLANE_COLUMNS = 16 };
 
 /*
  * Planes of (nv + 2 guards) rows of `stride` cells. Cell (u, v) is in column u + nu/2 + MSI_GRID_GUARD of row v + nv/2
- * + MSI_GRID_GUARD. Guard cells stand for cells at the other end of the grid.
+ * + MSI_GRID_GUARD. Guard cells are copies of cells at the other end of the periodic grid.
  */
 typedef struct msi_wgrid_planes {
     const msi_wgrid_plan *plan;
@@ -39,7 +39,7 @@ typedef struct msi_wgrid_planes {
     msi_fft1d *fft_u, *fft_v;
 } msi_wgrid_planes;
 
-/* A position of the ring: samples with some first w-planes meet the w-planes in memory. */
+/* A position of the ring: the first w-planes of its samples, and the w-planes in memory. */
 typedef struct msi_ring_step {
     int64_t w0_begin, w0_end; /* first w-planes of the samples, the end excluded */
     int64_t low, high;        /* w-planes in memory, the end excluded; footprints may reach beyond */
@@ -48,7 +48,7 @@ typedef struct msi_ring_step {
 /*
  * msi_wgrid_planes_create - allocate n_resident planes of zeros, column buffers for each thread, and transforms.
  * Given:   plan     borrowed for the life of *p
- *          touched  bytes of each that samples reach, msi_wgrid_plane_touched
+ *          touched  bytes of each plane that samples use, from msi_wgrid_plane_touched
  * Returns: 0, MSI_ENOMEM; freed by msi_wgrid_planes_free in either case
  */
 int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int64_t n_resident, int64_t touched);
@@ -57,8 +57,8 @@ void msi_wgrid_planes_free(msi_wgrid_planes *p);
 /* msi_wgrid_plane_bytes - return the bytes of one plane, guards included. */
 int64_t msi_wgrid_plane_bytes(const msi_wgrid_plan *plan);
 
-/* msi_wgrid_plane_touched - bound the bytes of the rows of a plane that samples reach. Other rows are never touched.
- * Given: more  rows that a strategy touches on either side of those of its samples' tiles */
+/* msi_wgrid_plane_touched - return an upper limit of the bytes of the rows of a plane that samples use. Other rows are
+ * never accessed. Given: more  rows that a strategy uses in addition on both sides of its samples' tiles */
 int64_t msi_wgrid_plane_touched(const msi_wgrid_plan *plan, int64_t more);
 
 /* msi_plane_of - return the first cell of a w-plane in the ring; borrowed. */
@@ -92,17 +92,17 @@ static inline int64_t msi_bucket_of(const msi_wgrid_geometry *g, int64_t w0, int
 }
 
 /*
- * From gridded planes to an image. A plane is transformed by one-dimensional transforms: first the rows that hold
- * something, then only the columns that the image needs. Each column is screened and added to the image while it is in
- * cache.
+ * From gridded planes to an image. A plane is transformed by one-dimensional transforms: first the rows that are not
+ * zero, then only the columns of the image. Each column is multiplied by the screen and added to the image while it is
+ * in cache.
  */
 
 /*
  * msi_image_sum_add - fold a plane's guards, transform and screen it, add it to an image, and set it to zero.
  *
- * Given:              p  its geometry, transforms and column buffers are used; w_lambda of the plane
- * Given and returned: plane, row_used [n_row]  rows that hold something: both zero afterwards
- *                     sum [nx][ny]  the image before correction, transposed; in double, since it may be the sum of
+ * Given:              p  its geometry, transforms and column buffers are used; w_lambda  w of the plane
+ * Given and returned: plane, row_used [n_row]  rows that are not zero; both are zero afterwards
+ *                     sum [nx][ny]  the image before correction, transposed; in double, because it may be the sum of
  *                     thousands of planes
  */
 void msi_image_sum_add(const msi_wgrid_planes *p, char *plane, uint8_t *row_used, double w_lambda, double *sum);
@@ -112,7 +112,7 @@ typedef struct msi_plane_imager {
     const msi_wgrid_planes *planes;
     msi_buckets *buckets; /* filled by msi_image_sum_make */
     double *sum;          /* [nx][ny] see msi_image_sum_add */
-    /* Given: store_plane of the visibilities, -1: the PSF. Returns: 0, MSI_EINTERRUPTED */
+    /* Given: store_plane  plane of the visibilities; -1: the PSF. Returns: 0, MSI_EINTERRUPTED */
     int (*add_plane)(void *of, int store_plane, msi_stage_times *times);
     void *of;
 } msi_plane_imager;
@@ -128,17 +128,17 @@ int msi_image_sum_make(const msi_plane_imager *imager, const msi_vis_store *stor
 
 /*
  * From a model image to planes, the transpose of msi_image_sum_add. A plane is made by one-dimensional transforms:
- * first the model's columns that hold something, then only the wanted rows. If all planes of all images are kept, each
- * has all its columns from the start, and a row is transformed when it is first wanted.
+ * first the columns of the model that are not zero, then only the wanted rows. If all planes of all images are kept,
+ * all columns are transformed first, and a row is transformed when it is needed for the first time.
  */
 
-/* A ring of planes made from a model, or all planes of all its images, and the image that they are made from. */
+/* A ring of planes of a model, or all planes of all its images; and the image from which they are made. */
 typedef struct msi_model_planes {
     msi_wgrid_planes planes; /* row_used: rows that are transformed */
-    int keeps; /* 1: all planes of all images are in memory; image i's plane p is number i n_w_plane + p */
+    int keeps; /* 1: all planes of all images are in memory; plane p of image i is number i n_w_plane + p */
     int n_image;
     int64_t n_w_plane;
-    uint8_t *column_used; /* [n_image][nx] the model's column holds something */
+    uint8_t *column_used; /* [n_image][nx] 1: the column of the model is not zero */
     uint8_t *image_used;  /* [n_image] */
     void *value;          /* [nx][ny] float or double: an image divided by the windows' transforms, transposed */
     uint8_t *wanted;      /* [n_row] rows of the current plane to be transformed, set by the owner */
@@ -146,33 +146,33 @@ typedef struct msi_model_planes {
 } msi_model_planes;
 
 /*
- * msi_model_planes_create - allocate for n_w_plane w-planes of each image, of which n_resident are in memory at once.
- * Given:   touched  of a plane, unless all are kept: then rows of all columns are written
- *          plan   borrowed; keeps  1: all planes of all images are in memory, whatever n_resident is
+ * msi_model_planes_create - allocate for n_w_plane w-planes of each image, of which n_resident are in memory together.
+ * Given:   touched  bytes of a plane that samples use; not used if all planes are kept, because then all rows are
+ *          written plan   borrowed; keeps  1: all planes of all images are in memory, and n_resident is not used
  * Returns: 0, MSI_ENOMEM; freed by msi_model_planes_free in either case
  */
 int msi_model_planes_create(msi_model_planes *m, const msi_wgrid_plan *plan, int n_image, int64_t n_w_plane,
                             int64_t n_resident, int keeps, int64_t touched);
 void msi_model_planes_free(msi_model_planes *m);
 
-/* msi_model_planes_load - load an image of the model to make planes from: divided by the windows' transforms, 0 beyond
- * the horizon. */
+/* msi_model_planes_load - load an image of the model from which planes are made. It is divided by the windows'
+ * transforms, and set to 0 beyond the horizon. */
 void msi_model_planes_load(msi_model_planes *m, const msi_image *model, int image);
 
 /* msi_model_planes_free_image - free the loaded image when all planes have been filled. */
 void msi_model_planes_free_image(msi_model_planes *m);
 
 /*
- * msi_model_planes_fill - screen the columns of the loaded image for a plane's w, and transform them.
+ * msi_model_planes_fill - multiply the columns of the loaded image by the screen of a plane, and transform them.
  * Given: wanted  1: write only to the rows of m->wanted, 0: to all rows
  */
 void msi_model_planes_fill(msi_model_planes *m, int image, int64_t plane, double w_lambda, int wanted);
 
 /* msi_model_planes_finish - transform the rows of m->wanted that have not been transformed, and copy guard rows from
- * the other end. */
+ * the other end of the grid. */
 void msi_model_planes_finish(msi_model_planes *m, int image, int64_t plane);
 
-/* msi_model_planes_request_guards - for each guard row in m->wanted, add the row that it is a copy of. */
+/* msi_model_planes_request_guards - for each guard row in m->wanted, also mark the row of which it is a copy. */
 void msi_model_planes_request_guards(msi_model_planes *m);
 
 /* msi_model_plane_number - return the number of an image's w-plane in m->planes.plane. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The loop over batches that both degridders of the default gridder use on the GPU: whole planes and w-towers. */
+/* The loop over batches for both degridders of the default gridder on the GPU, whole planes and w-towers. */
 #ifndef MSI_KERNELS_WGRID_PREDICTOR_CUDA_CUH
 #define MSI_KERNELS_WGRID_PREDICTOR_CUDA_CUH
 

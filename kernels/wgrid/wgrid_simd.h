@@ -38,7 +38,7 @@ typedef struct msi_span {
     int weight_plane; /* the plane of their weights; not read by degridding */
 } msi_span;
 
-/* The planes that a span's footprints are added to. Cell (u, v) of w tap k is at plane[k] + (v - v_origin) * stride +
+/* The planes to which a span's footprints are added. Cell (u, v) of w tap k is at plane[k] + (v - v_origin) * stride +
  * (u - u_origin). */
 typedef struct msi_grid_target {
     void *plane[MSI_PSWF_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64 */
@@ -47,14 +47,14 @@ typedef struct msi_grid_target {
 } msi_grid_target;
 
 /*
- * The planes of one bucket, from which a span's visibilities are summed. Samples are around (u_middle, v_middle), the
- * middle of the bucket's tile in samples' coordinates, or whole periods away. A sample whose first tap is at that
- * middle plus (u, v) begins at cell plane[k] + (v + v_offset) * stride + u + u_offset.
+ * The planes of one bucket, from which a span's visibilities are summed. Samples are near (u_middle, v_middle), the
+ * middle of the bucket's tile, or whole periods away from it. If the first tap of a sample is at the middle plus (u,
+ * v), its footprint begins at cell plane[k] + (v + v_offset) * stride + u + u_offset.
  */
 typedef struct msi_grid_source {
     const void *plane[MSI_PSWF_MAX_WIDTH]; /* [v][u] msi_c32 or msi_c64, of w tap k */
     int first_tap, end_tap;                /* w taps whose planes are in memory */
-    int adds;                              /* 1: the visibilities have the sum over other w taps already */
+    int adds;                              /* 1: add to the visibilities, which contain the sum over other w taps */
     int32_t w0;                            /* the w-plane of tap 0 */
     int64_t stride, u_offset, v_offset;
     double u_middle, v_middle, reach; /* samples are at most `reach` from the middle */
@@ -67,8 +67,8 @@ typedef struct msi_wgrid_simd_table {
     /* Degrid a span into the store's visibilities of its image_plane. */
     void (*degrid_f32)(const msi_span *span, const msi_grid_source *source);
     void (*degrid_f64)(const msi_span *span, const msi_grid_source *source);
-    /* Cells of a subgrid's transform. gather: sum += cell * screen, cell = 0. turn: out = cell * screen. The screen's
-     * imaginary part is multiplied by sign. */
+    /* For cells of a subgrid's transform. gather: sum += cell * screen, cell = 0. turn: out = cell * screen. The
+     * imaginary part of the screen is multiplied by sign. */
     void (*gather_f32)(msi_c32 *cell, const msi_c32 *screen, float sign, int64_t n, msi_c32 *sum);
     void (*gather_f64)(msi_c64 *cell, const msi_c64 *screen, double sign, int64_t n, msi_c64 *sum);
     void (*turn_f32)(const msi_c32 *cell, const msi_c32 *screen, float sign, int64_t n, msi_c32 *out);

@@ -22,7 +22,7 @@ ALWAYS_INLINE void NAME(tap_values)(const int n, const int n_coef, const REAL *c
     }
 }
 
-/* Compute a sample's weighted and turned value, w V exp(-2 pi i w n_mid), in the half-space w >= 0. */
+/* Compute the weighted value of a sample with the phase of n_mid, weight V exp(-2 pi i w n_mid), for w >= 0. */
 ALWAYS_INLINE CPLX NAME(sample_value)(const msi_span *s, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                       int conjugate, double w_lambda)
 {
@@ -110,9 +110,10 @@ static void NAME(grid_span)(const msi_span *s, const msi_grid_target *t)
 }
 
 /*
- * Degridding. Samples are taken in batches. Their places, phases, and v and w taps are computed with one sample a lane.
- * Then each sample is summed: rows of cells times v taps, planes of these times w taps, and the sum's cells times u
- * taps. Multiplying by u taps last leaves one load and one multiply-add for a row of a footprint.
+ * Degridding. Samples are processed in batches. Positions, phases, and v and w taps are computed with one sample in
+ * each lane of a vector. Then each sample is summed: rows of cells times v taps, planes of these times w taps, and the
+ * sum's cells times u taps. Multiplying by u taps last leaves one load and one multiply-add for each row of a
+ * footprint.
  */
 
 enum { NAME(BATCH) = 16 };
@@ -120,7 +121,7 @@ enum { NAME(BATCH) = 16 };
 
 typedef struct NAME(batch) {
     int n;
-    double u[BATCH], v[BATCH], w[BATCH]; /* cells, cells, wavelengths; of the half-space w >= 0 */
+    double u[BATCH], v[BATCH], w[BATCH]; /* cells, cells, wavelengths; w >= 0 */
     CPLX *out[BATCH];
     REAL sign[BATCH]; /* -1: the visibility must be conjugated */
 
@@ -131,8 +132,8 @@ typedef struct NAME(batch) {
     REAL sum[BATCH][VL];             /* over rows and planes; columns are added later */
 } NAME(batch);
 
-/* Find the first tap relative to a tile's middle, and z of msi_first_tap. Limited to the tile and one cell around it,
- * which only rounding, or coordinates beyond 2^53 periods, could exceed. */
+/* Compute the first tap relative to a tile's middle, and z of msi_first_tap. The result is limited to the tile and one
+ * cell around it; only rounding, or coordinates beyond 2^53 periods, could exceed this. */
 ALWAYS_INLINE void NAME(place)(const double *x, double middle, double period, double reach, double half_width,
                                double *first_tap, REAL *z)
 {
