@@ -25,26 +25,27 @@
 
 enum {
     LOOK_MS = 200,         /* interval between checks of the signal flag while waiting */
-    REFUSED_TRIES = 100,   /* attempts to send a frame that the system refuses, for example for lack of buffers .. */
+    REFUSED_TRIES = 100,   /* attempts to send a frame that the system refuses, for example for lack of buffers */
     REFUSED_PAUSE_MS = 10, /* .. and their interval */
-    END_MS = 30000, /* a child that should end is killed after this time. Closing files on a slow disk takes seconds */
+    /* a child that should end is killed after this time, since closing files on a slow disk takes seconds */
+    END_MS = 30000,
     END_PAUSE_MS = 2,
     EXIT_REFUSED = 75, /* exit code of a child to which the system refused a frame */
-    MOST_DEPTH = 4     /* of children of children */
+    MOST_DEPTH = 4     /* depth of children that have children */
 };
 
-static const rlim_t LITTLE_SPACE = 512 << 20; /* bytes; a reader alone needs about 100 MB */
+static const rlim_t LITTLE_SPACE = 512 << 20; /* in bytes; a reader process needs about 100 MB */
 
 struct msi_child {
     msi_child_spec spec;
-    pid_t id;                 /* 0 in the child, and after its end */
-    int socket, output_fd;    /* a file in memory for the output of the child's libraries */
-    int is_child, is_garbled; /* the other side sent no frame */
+    pid_t id;                 /* 0 in the child itself, and after its end */
+    int socket, output_fd;    /* output_fd: a file in memory that gets the output of the child's libraries */
+    int is_child, is_garbled; /* is_garbled: the other process sent something that is no frame */
     void *shared;
     double started_s;
 };
 
-/* This process, if it is a child: its own data, and the sockets that it and its parents have, to be passed on. */
+/* If this process is a child: its own data; and the sockets of this process and its parents, which children inherit. */
 static msi_child *self_of_process;
 static int own_socket[MOST_DEPTH], n_own;
 static int is_watched;
@@ -77,7 +78,7 @@ static void close_others(const msi_child *c)
     closedir(d);
 }
 
-/* Ignore signals, since the parent decides when to stop, and redirect the output of libraries to a file. */
+/* Ignore signals, because the parent decides when to stop. Redirect the output of libraries to a file. */
 static void set_up_worker(const msi_child *c)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXFSZ};
@@ -103,7 +104,7 @@ static void set_up_worker(const msi_child *c)
     if (!c->spec.keeps_files) close_others(c);
 }
 
-/* Send a line of the log to the parent; it ends the child if the parent has ended. */
+/* Send a line of the log to the parent. If the parent has ended, exit. */
 static void report_line(void *of, msi_log_level level, const char *line)
 {
     msi_frame f = {.kind = MSI_CHILD_LOG, .number = (int64_t)level};
@@ -119,7 +120,8 @@ static void ignore_line(void *of, msi_log_level level, const char *line)
     (void)line;
 }
 
-/* Shortest time between frames of progress, which is not shown more often. A frame costs both processes about 40 us. */
+/* Shortest time between frames of progress, since it is not shown more often. A frame costs both processes about 40 us.
+ * */
 static const double PROGRESS_S = 0.05;
 
 static void report_progress(void *of, const char *stage, double fraction)
@@ -181,8 +183,8 @@ static int fork_child(msi_child *c)
     c->output_fd = memfd_create("msimage", MFD_CLOEXEC);
     if (c->output_fd < 0) return msi_error_set(MSI_ENOMEM, "cannot create a file in memory: %s", strerror(errno));
     fflush(stdout);
-    /* A child that another thread forks in between would keep this child's end, and the end of the child would not be
-     * noticed. */
+    /* Without the lock, a child that another thread forks meanwhile would inherit this child's end of the socket, and
+     * the end of this child would not be noticed. */
     pthread_mutex_lock(&forking);
     const int has_ends = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0;
     if (!has_ends) {
@@ -239,7 +241,7 @@ pid_t msi_child_id(const msi_child *c)
 
 enum { HEAD_BYTES = offsetof(msi_frame, text) };
 
-/* Return whether a call on the socket failed because the other side has ended. */
+/* Return 1 if a call on the socket failed because the other process has ended. */
 static int is_end(int failed)
 {
     return failed == EPIPE || failed == ECONNRESET;
@@ -273,7 +275,7 @@ int msi_child_ask(const msi_child *c, const msi_frame *f)
     return sent < 0 ? sent : MSI_OK;
 }
 
-/* Receive a frame, as msi_child_receive. Given: flags  MSG_DONTWAIT: do not wait */
+/* Receive a frame, as msi_child_receive does. Given: flags  MSG_DONTWAIT: do not wait */
 static int try_receive(msi_child *c, int flags, msi_frame *f, int *got)
 {
     int why = 0;
@@ -334,8 +336,8 @@ static void last_line(int output_fd, char *text, size_t size)
     }
 }
 
-/* Wait for a child's end, at most some time. Signal handlers of the caller's program, such as Python's, may interrupt
- * waitpid. Returns: 0 if it has not ended. */
+/* Wait for the end of a child, at most for some time. Signal handlers of the caller's program, such as Python's, may
+ * interrupt waitpid. Returns: 0 if the child has not ended. */
 static int has_ended(msi_child *c, int64_t most_ms, int *how)
 {
     *how = 0;
@@ -347,7 +349,7 @@ static int has_ended(msi_child *c, int64_t most_ms, int *how)
     return c->id == 0;
 }
 
-/* Wait for a child's end, and kill it if it does not come. If it is stuck in a system call even then, give up. */
+/* Wait for the end of a child, and kill it after some time. If it is stuck in a system call even then, give up. */
 static int reap(msi_child *c, int64_t most_ms)
 {
     int how;
@@ -380,7 +382,7 @@ int msi_child_fail(msi_child *c, int status)
                                              s->path, s->what),
                                "killed");
     struct rlimit space;
-    /* casacore 3.5 ends by such a signal in some places where memory is refused. */
+    /* casacore 3.5 ends by such a signal in some places if an allocation fails. */
     if ((by == SIGSEGV || by == SIGABRT || by == SIGBUS) && getrlimit(RLIMIT_AS, &space) == 0 &&
         space.rlim_cur < LITTLE_SPACE)
         return msi_error_set(MSI_ENOMEM,
@@ -454,7 +456,7 @@ void msi_child_stop(msi_child *c, int64_t most_ms)
     reap(c, most_ms);
 }
 
-/* Wait until the other end of the socket is closed by the processes of a child, which may end a moment later. */
+/* Wait until all processes of a child have closed their end of the socket; some may end a moment later. */
 static void await_others(msi_child *c)
 {
     char byte;
@@ -523,7 +525,7 @@ void msi_child_leave(int status)
 #define __SANITIZE_ADDRESS__ 1
 #endif
 #endif
-#ifdef __SANITIZE_ADDRESS__ /* its shadow takes terabytes of address space */
+#ifdef __SANITIZE_ADDRESS__ /* the sanitizer's shadow memory takes terabytes of address space */
 enum { LIMITS_MEMORY = 0 };
 #else
 enum { LIMITS_MEMORY = 1 };

@@ -67,7 +67,7 @@ void msi_image_blank(msi_image *image)
     }
 }
 
-/* Add a range of pixels of one plane. Given: part  of the image in the mean */
+/* Add a range of pixels of one plane. Given: part  fraction of the mean that the image has */
 static void add_pixels(msi_image *sum, const msi_image *image, int64_t first, int64_t end, double part)
 {
     const double rest = 1 - part;
@@ -83,7 +83,7 @@ static void add_pixels(msi_image *sum, const msi_image *image, int64_t first, in
     }
 }
 
-/* Add the samples of a plane. Returns: the part of the image in the mean; 0: it has no weight */
+/* Add the weights of a plane. Returns: fraction of the mean that the image has; 0: it has no weight */
 static double add_weight(msi_image *sum, const msi_image *image, int plane)
 {
     if (!(image->sum_weight[plane] > 0)) return 0;

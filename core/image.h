@@ -12,8 +12,8 @@ typedef struct msi_image_geometry {
 } msi_image_geometry;
 
 /*
- * n_plane images of one geometry. Pixels beyond the horizon (l^2 + m^2 >= 1) are NaN.
- * Owned by the caller; msi_image_alloc fills the pointers.
+ * n_plane images with the same geometry. Pixels beyond the horizon (l^2 + m^2 >= 1) are NaN. The struct belongs to the
+ * caller; msi_image_alloc sets the pointers.
  */
 typedef struct msi_image {
     msi_image_geometry geometry;
@@ -40,7 +40,7 @@ void msi_image_free(msi_image *image);
 /* msi_image_blank - set pixels that are not finite to 0. */
 void msi_image_blank(msi_image *image);
 
-/* msi_image_fill_nan - set every pixel of a plane to NaN: an image without samples is unknown, not zero. */
+/* msi_image_fill_nan - set every pixel of a plane to NaN. An image without samples is unknown, not zero. */
 void msi_image_fill_nan(msi_image *image, int plane);
 
 /*
@@ -112,7 +112,7 @@ typedef struct msi_beam {
     double major_rad, minor_rad, pa_rad;
 } msi_beam;
 
-/* msi_beam_known - return whether both widths are positive. */
+/* msi_beam_known - return 1 if both widths are positive. */
 static inline int msi_beam_known(const msi_beam *b)
 {
     return b->major_rad > 0 && b->minor_rad > 0;

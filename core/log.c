@@ -12,12 +12,12 @@
 static struct {
     msi_log_level level;
     int with_time;
-    int bar_shown; /* the current line of the terminal holds a progress bar */
+    int bar_shown; /* 1: the current line of the terminal has a progress bar */
     int is_silent;
     const char *program;
 } state = {MSI_LOG_NORMAL, 0, 0, 0, "msimage"};
 
-/* The calling thread's listener; NULL: lines go to stderr. */
+/* The listener of this thread; NULL: lines are written to stderr. */
 static _Thread_local struct {
     msi_log_listener *call;
     void *user;
@@ -36,7 +36,7 @@ static double monotonic_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The lines that are kept, in order. Each is one allocation, which is never freed. */
+/* The kept lines, in order. Each is one allocation, which is never freed. */
 static struct {
     int is_on;
     pthread_mutex_t gate;
@@ -64,8 +64,8 @@ static void clear_bar(void)
     state.bar_shown = 0;
 }
 
-/* Return the bytes of the UTF-8 character at the start of s if it can be printed; 0 for a control character (of C0 or
- * C1), for an overlong form and for a byte that is not UTF-8. */
+/* Return the length in bytes of the UTF-8 character at the start of s, if it can be printed; 0 for a control character
+ * (C0 or C1), an overlong form, or a byte that is not UTF-8. */
 static int printable_length(const unsigned char *s)
 {
     if (s[0] < 0x80) return s[0] >= 0x20 && s[0] != 0x7f;
@@ -82,7 +82,7 @@ int msi_log_printable(const char *text)
     return *text ? printable_length((const unsigned char *)text) : 0;
 }
 
-/* Write text to stderr, with every byte that a terminal could interpret as \xNN. */
+/* Write text to stderr. Every byte that a terminal could interpret is written as \xNN. */
 static void put_escaped(const char *text)
 {
     char out[1024];
@@ -103,7 +103,7 @@ static void put_escaped(const char *text)
     fwrite(out, 1, n, stderr);
 }
 
-/* Write a line of any length. If memory is exhausted, write as much of it as a buffer on the stack holds. */
+/* Write a line of any length. If memory is exhausted, truncate it to a buffer on the stack. */
 static void put_formatted(const char *format, va_list ap) __attribute__((format(printf, 1, 0)));
 
 static void put_formatted(const char *format, va_list ap)
@@ -172,7 +172,7 @@ static void keep_formatted(msi_log_level level, const char *format, va_list ap)
     keep_line(level, "", text);
 }
 
-/* A line that is held back. */
+/* A line that is held. */
 typedef struct held_line {
     struct held_line *next;
     msi_log_level level, shown_from;
@@ -195,7 +195,7 @@ void msi_log_hold(int (*is_turn)(void))
 static int hold_line(msi_log_level level, msi_log_level shown_from, const char *kind, const char *format, va_list ap)
     __attribute__((format(printf, 4, 0)));
 
-/* Returns: 1 if the line is held, 0 if it is to be printed */
+/* Returns: 1 if the line is held, 0 if it must be printed */
 static int hold_line(msi_log_level level, msi_log_level shown_from, const char *kind, const char *format, va_list ap)
 {
     va_list again;

@@ -18,35 +18,36 @@
 /* Each block has a header with its size, which msi_free subtracts from the count. The header keeps the alignment. */
 enum { HEADER = 64 };
 
-/* Blocks of at least this size are mapped: the kernel provides zero pages when a thread first touches them. A mapping
- * begins at a huge page, so that the kernel can use huge pages. */
+/* Blocks of at least this size are mapped. The kernel provides pages of zeros when a thread first touches them. A
+ * mapping begins at a multiple of a huge page, so that the kernel can use huge pages. */
 enum { HUGE_PAGE = 2 << 20, MAPPED_FROM = HUGE_PAGE };
 
-/* Blocks of at least this size may be in files: planes of an image of 128 x 128 pixels. */
+/* Blocks of at least this size may be in files. It is the size of an image plane of 128 x 128 pixels. */
 enum { FILED_FROM = 1 << 16 };
 
-/* The header. Blocks in files are not counted. */
+/* The header of a block. Blocks in files are not counted. */
 typedef struct header {
     int64_t bytes, counted;
-    int is_in_file, is_unset; /* is_unset: of msi_alloc_unset */
+    int is_in_file, is_unset; /* is_unset: allocated by msi_alloc_unset */
 } header;
 
 static _Atomic int64_t in_use, limit;
 
-/* Mapped blocks that were freed, for msi_alloc_unset: a process pays for each page that it touches first, in a virtual
- * machine dearly. They are unmapped before the memory of the process would exceed what was in use at some time. */
+/* Mapped blocks that were freed are kept for msi_alloc_unset, because the first access to a page takes time, in a
+ * virtual machine a lot. They are unmapped before the memory of the process would exceed the most that was ever in use.
+ * */
 enum { MOST_IDLE = 16, LEAST_IDLE = 8 << 20 };
 static struct {
     pthread_mutex_t lock;
     void *block[MOST_IDLE];
     int64_t bytes[MOST_IDLE];
     int n, most;
-    _Atomic int64_t all; /* their bytes */
+    _Atomic int64_t all; /* bytes of these blocks */
 } idle = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static _Atomic int64_t most_in_use;
 
-static const char *page_directory; /* NULL: no block is in a file */
-static int pages_work;             /* blocks of msi_alloc_work are in files too */
+static const char *page_directory; /* NULL: no blocks are in files */
+static int pages_work;             /* 1: blocks of msi_alloc_work are in files too */
 
 int64_t msi_memory_physical(void)
 {
@@ -85,9 +86,9 @@ static void *map_huge_pages(size_t bytes)
     return p + before;
 }
 
-/* Count bytes as used, unless that exceeds the limit. A refused request is never counted, not even for a moment,
- * because it could refuse a smaller request of another thread. Returned: *before  bytes in use without these. Returns:
- * 1 if they are counted, else 0. */
+/* Count bytes as used, unless this would exceed the limit. A refused request is never counted, not even for a moment,
+ * because this could make a smaller request of another thread fail. Returned: *before  bytes in use before. Returns: 1
+ * if the bytes are counted, else 0. */
 static int reserve(int64_t bytes, int64_t *before)
 {
     const int64_t most = msi_memory_limit();
@@ -99,7 +100,8 @@ static int reserve(int64_t bytes, int64_t *before)
 
 /* ---- Idle blocks ---- */
 
-/* A forked child has no idle blocks, and does not find the lock taken by a thread that it does not have. */
+/* Called before a fork, and unlock_idle after it, so that the child does not find the lock taken by a thread that it
+ * does not have. */
 static void lock_idle(void)
 {
     pthread_mutex_lock(&idle.lock);
@@ -117,7 +119,7 @@ static void forget_idle(void)
     pthread_mutex_unlock(&idle.lock);
 }
 
-/* Unmap idle blocks until those in use and idle are at most this many bytes. */
+/* Unmap idle blocks until the bytes in use and idle are at most most_bytes. */
 static void trim_idle(int64_t most_bytes)
 {
     void *block[MOST_IDLE];
@@ -134,7 +136,7 @@ static void trim_idle(int64_t most_bytes)
     for (int i = 0; i < n; i++) munmap(block[i], (size_t)bytes[i]);
 }
 
-/* Keep a mapped block that is no longer in use. Returns: 1, or 0 if it has to be unmapped */
+/* Keep a mapped block that is no longer in use. Returns: 1; 0 if it must be unmapped */
 static int keep_idle(void *block, int64_t bytes)
 {
     if (bytes < LEAST_IDLE) return 0;
@@ -149,7 +151,7 @@ static int keep_idle(void *block, int64_t bytes)
     return keeps;
 }
 
-/* Take an idle block of a size. Returns: NULL if there is none */
+/* Find an idle block of this size. Returns: NULL if there is none */
 static void *take_idle(int64_t bytes)
 {
     void *block = NULL;
@@ -175,7 +177,7 @@ void msi_memory_reuse(int n)
     idle.most = n < MOST_IDLE ? n : MOST_IDLE;
 }
 
-/* Note that more is in use than before. */
+/* Update the most bytes that were in use. */
 static void note_use(void)
 {
     int64_t most = most_in_use, now = in_use;
@@ -185,7 +187,7 @@ static void note_use(void)
 
 /* ---- Blocks ---- */
 
-/* Find the bytes of a block with its header. */
+/* Compute the size of a block in bytes, with its header. */
 static int block_bytes(int64_t n, size_t size, const char *what, int64_t *bytes)
 {
     if (n < 0 || __builtin_mul_overflow(n, (int64_t)size, bytes) || *bytes > INT64_MAX - 4 * HEADER)
@@ -195,7 +197,7 @@ static int block_bytes(int64_t n, size_t size, const char *what, int64_t *bytes)
     return MSI_OK;
 }
 
-/* Allocate a block. Given: touched  bytes that are counted, at most; takes_idle  its contents need not be zero */
+/* Allocate a block. Given: touched  bytes to count, at most; takes_idle  1: its contents may be undefined */
 static int allocate(void *out, int64_t n, size_t size, int64_t touched, const char *what, int takes_idle)
 {
     void **p = out;
@@ -204,7 +206,7 @@ static int allocate(void *out, int64_t n, size_t size, int64_t touched, const ch
     MSI_TRY(block_bytes(n, size, what, &bytes));
     void *block = NULL;
     int64_t before;
-    /* Small blocks are zeroed here, which touches all of them. */
+    /* Small blocks are zeroed here, which touches all of their pages. */
     const int64_t counted = touched < bytes && bytes >= MAPPED_FROM ? touched : bytes;
     const int is_allowed = reserve(counted, &before);
     if (is_allowed) {
@@ -248,8 +250,8 @@ int msi_alloc_unset(void *out, int64_t n, size_t size, const char *what)
     return page_directory ? msi_alloc_paged(out, n, size, what) : allocate(out, n, size, INT64_MAX, what, 1);
 }
 
-/* Reserve a file's blocks. A signal may interrupt posix_fallocate: signals of the program end the run, after others (a
- * caller's timer) the call is repeated. */
+/* Reserve disk blocks for a file. A signal may interrupt posix_fallocate. Stop signals end the run; after other
+ * signals, such as a timer of the caller, the call is repeated. */
 static int reserve_blocks(int fd, int64_t size)
 {
     int error;
@@ -273,7 +275,7 @@ static int make_unlinked(const char *directory, int *fd)
         "temp_dir");
 }
 
-/* A file's blocks are reserved before they are mapped, since writing to a mapping on a full disk would raise SIGBUS. */
+/* Disk blocks are reserved before the file is mapped, since writing to a mapping on a full disk would raise SIGBUS. */
 int msi_map_file(void *out, int64_t bytes, const char *directory, const char *what)
 {
     void **base = out, *p = MAP_FAILED;
@@ -351,7 +353,7 @@ uint64_t msi_hash(uint64_t hash, const void *data, int64_t n)
     const unsigned char *at = data;
     hash ^= (uint64_t)n;
     while (n > 0) {
-        /* Each step is a bijection of the hash and of the word: a change of one word is never lost. */
+        /* Each step is a bijection of hash and word, so every change of one word changes the hash. */
         uint64_t word = 0;
         memcpy(&word, at, (size_t)(n < 8 ? n : 8));
         hash ^= word;

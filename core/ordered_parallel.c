@@ -8,18 +8,19 @@
 #include "core/progress.h"
 #include "core/status.h"
 
-/* State that the threads of a run share. */
+/* The state that the threads of a loop share. */
 typedef struct ordered_run {
     const msi_ordered_parallel *turns;
-    int n_omp; /* OpenMP threads for each */
+    int n_omp; /* OpenMP threads for each thread of the loop */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t next;                    /* item to finish next */
-    int64_t step[MSI_ORDERED_STEPS]; /* items that have ended each step, all earlier ones included */
+    int64_t next; /* item to be finished next */
+    /* for each step, the number of items that have ended it, together with all earlier items */
+    int64_t step[MSI_ORDERED_STEPS];
     msi_first_error failure;
 } ordered_run;
 
-/* The item that the calling thread works on; of NULL: none. */
+/* The item that the calling thread is working on; of NULL: none. */
 typedef struct work_item {
     ordered_run *of;
     int64_t item;
@@ -77,7 +78,7 @@ static void *run_helper(void *of)
     return NULL;
 }
 
-/* Record a failure and wake the threads that wait. */
+/* Store a failure and wake the waiting threads. */
 static void record_failure(ordered_run *r, int rc)
 {
     pthread_mutex_lock(&r->lock);

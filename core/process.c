@@ -28,8 +28,8 @@ static void on_signal(int signal_number)
     arrived_signal = signal_number;
 }
 
-/* Users, batch systems and CPU time limits end a run by these signals. Their default action would leave temporary files
- * behind. */
+/* Users, batch systems and CPU time limits end a run by these signals. Their default action would leave temporary
+ * files. */
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 
 void msi_interrupt_install(void)
@@ -51,7 +51,7 @@ void msi_interrupt_install(void)
     sigaction(SIGXFSZ, &action, NULL);
 }
 
-/* The calling thread's callback, and its last answer. */
+/* The callback of this thread, and its last result. */
 static _Thread_local struct {
     int (*callback)(void *user);
     void *user;
@@ -138,7 +138,7 @@ int msi_exit_code(int status)
 /* These functions run before libc is initialised, so AddressSanitizer must not instrument them. */
 #define BEFORE_LIBRARIES __attribute__((no_sanitize_address))
 
-/* Return whether a line of the environment sets a variable. */
+/* Return 1 if a line of the environment sets this variable. */
 BEFORE_LIBRARIES static int is_variable(const char *line, const char *name)
 {
     while (*name && *line == *name) {
@@ -161,15 +161,15 @@ BEFORE_LIBRARIES void msi_process_prefer_passive(int argc, char **argv, char **e
     if (place) *place = passive;
 }
 
-/* A run needs less than 128 kB of stack. Libraries and threads of the GPU driver get the usual size. */
+/* The main thread needs less than 128 kB of stack. Libraries and threads of the GPU driver get the usual size. */
 static const rlim_t NEEDED_STACK = 512 << 10, USUAL_STACK = 8 << 20;
 
-/* casacore opens all files of a set, a conversion those of two sets. Each column with its own storage manager is
- * one more file. */
+/* casacore opens all files of a set, and a conversion opens two sets. Each column with its own storage manager has one
+ * more file. */
 static const rlim_t NEEDED_FILES = 128, USUAL_FILES = 1024;
 
-/* Threads and processes in addition to those of -j: readers, the writer's two processes, the watchdog, the image
- * writer, the GPU's start. */
+/* Threads and processes in addition to those of -j: readers, two writer processes, the watchdog, the image writer, the
+ * start of the GPU. */
 enum { EXTRA_THREADS = 9, MOST_THREADS = 4096 };
 
 void msi_process_hold_standard_files(void)
@@ -219,8 +219,8 @@ static void *wait_at_gate(void *unused)
     return NULL;
 }
 
-/* Set the stack size of threads as OpenMP does, from OMP_STACKSIZE: a number and B, K, M or G; K is the default. Return
- * the name of the variable that was used; NULL if there is none. */
+/* Set the stack size of threads from OMP_STACKSIZE, as OpenMP does: a number and B, K, M or G; the default is K. Return
+ * the name of the variable that was used; NULL if none is set. */
 static const char *set_thread_stack(pthread_attr_t *attributes)
 {
     static const char *const names[] = {"OMP_STACKSIZE", "GOMP_STACKSIZE"};
@@ -238,7 +238,7 @@ static const char *set_thread_stack(pthread_attr_t *attributes)
     return NULL;
 }
 
-/* Return whether another thread's stack can be allocated; then the limit that was reached is one of threads. */
+/* Return 1 if a stack for one more thread can be allocated. Then the number of threads is limited, not their memory. */
 static int has_space_for_stack(const pthread_attr_t *attributes)
 {
     size_t bytes = 0;
@@ -275,19 +275,20 @@ int msi_process_limits_threads(int n_thread)
 /*
  * ---- Control groups ----
  *
- * A group's limit holds for all groups below it, and a job often runs in a child of the group that has the limit.
+ * The limit of a group applies to all groups below it, and a job often runs in a child of the group with the limit.
  * Therefore every directory from the group up to the mount is read. In a container the mount may be the container's own
- * group, and the path in the list of groups does not exist there. Its parents end at the mount, which has the limit.
+ * group, and the path in the list of groups does not exist there. Then the search reaches the mount, which has the
+ * limit.
  */
 
-/* A limited resource: its controller, and how its limit is read from the files of a group's directory, which differ in
- * version 1. */
+/* A limited resource: its controller, and the function that reads its limit from the directory of a group. Files differ
+ * between versions 1 and 2. */
 typedef struct resource {
     const char *controller;
     int64_t (*read)(const char *folder, int is_version_1);
 } resource;
 
-/* Read the first two numbers of a file. Return how many there are; the word "max" is not a number. */
+/* Read the first two numbers of a file. Return how many were read; the word "max" is not a number. */
 static int read_numbers(const char *folder, const char *name, long long number[2])
 {
     char path[PATH_MAX];
@@ -306,7 +307,7 @@ static int64_t read_memory(const char *folder, int is_version_1)
     return read_numbers(folder, name, bytes) > 0 && bytes[0] > 0 ? bytes[0] : INT64_MAX;
 }
 
-/* The quota is a time per period. */
+/* Read the quota, which is a time per period. */
 static int64_t read_cpus(const char *folder, int is_version_1)
 {
     long long quota[2], period[2];
@@ -321,7 +322,7 @@ static int64_t read_cpus(const char *folder, int is_version_1)
     return is_there && quota[0] > 0 && period[0] > 0 ? quota[0] / period[0] + (quota[0] % period[0] > 0) : INT64_MAX;
 }
 
-/* Find the smallest limit of a group and its parents. The group's path is shortened. */
+/* Find the smallest limit of a group and its parents. The string `group` is shortened. */
 static int64_t least_limit_upwards(const resource *r, const char *mount, int is_version_1, char *group)
 {
     int64_t least = INT64_MAX;
@@ -338,7 +339,7 @@ static int64_t least_limit_upwards(const resource *r, const char *mount, int is_
     }
 }
 
-/* Return whether a comma-separated list contains a word. */
+/* Return 1 if a comma-separated list contains a word. */
 static int has_word(const char *list, const char *word)
 {
     const size_t length = strlen(word);
@@ -389,7 +390,7 @@ int64_t msi_control_group_cpus(const char *membership, const char *mount)
 static int affinity_count(void)
 {
     int n = 0;
-    /* The kernel rejects a mask shorter than its own, so try longer ones for machines with more than 1024
+    /* The kernel rejects a mask that is shorter than its own, so try longer masks for machines with more than 1024
      * processors. */
     for (int bits = CPU_SETSIZE; bits <= 1 << 20 && n == 0; bits *= 2) {
         cpu_set_t *set = CPU_ALLOC((size_t)bits);
@@ -423,7 +424,7 @@ int msi_cpu_share(void)
 int msi_cpu_count(void)
 {
     const int allowed = affinity_count(), quota = quota_count(), all = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    /* Processes share a quota even if each is bound to its own processors. */
+    /* Processes share the quota of the group, even if each is bound to its own processors. */
     const int of_quota = quota < INT_MAX ? quota / n_sharing : quota,
               of_mask = allowed < all ? allowed : allowed / n_sharing;
     const int n = of_quota < of_mask ? of_quota : of_mask;

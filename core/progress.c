@@ -20,13 +20,13 @@ static progress program;
 static _Thread_local progress own;
 static _Thread_local int has_own, is_muted;
 
-/* Return the progress of the calling thread: its own, or the program's. */
+/* Return the progress state of the calling thread: its own, or the program's. */
 static progress *current(void)
 {
     return has_own ? &own : &program;
 }
 
-/* Draw the bar or print a line. At the end of the stage remove the bar. */
+/* Draw the bar or print a line. At the end of a stage, remove the bar. */
 static void show_progress(progress *p, double now_s, int is_over)
 {
     const double elapsed_s = now_s - p->started_s, f = p->fraction;

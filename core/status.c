@@ -12,14 +12,14 @@ static _Thread_local const char *about = "";
 static int write_from(size_t at, const char *format, va_list ap) __attribute__((format(printf, 2, 0)));
 static void write_ends(int length, const char *format, va_list ap) __attribute__((format(printf, 2, 0)));
 
-/* Replace control characters, which a path or a library's message may hold, so that the message stays one line. */
+/* Replace control characters, which a path or a library's message may contain, so that the message is one line. */
 static void keep_one_line(char *p)
 {
     for (; *p; p++)
         if ((unsigned char)*p < ' ') *p = ' ';
 }
 
-/* Write to the message beginning at a position, as far as the buffer reaches. Return the length of the whole text. */
+/* Write to the message from a position on, truncated to the buffer. Return the length of the whole text. */
 static int write_from(size_t at, const char *format, va_list ap)
 {
     const int length = vsnprintf(message + at, sizeof message - at, format, ap);
@@ -27,8 +27,8 @@ static int write_from(size_t at, const char *format, va_list ap)
     return length;
 }
 
-/* Write a message that is too long without its middle: its beginning names the subject, its end says what to do. UTF-8
- * characters are not cut. */
+/* Write a message that is too long without its middle, because its beginning names the subject and its end says what to
+ * do. UTF-8 characters are not cut. */
 static void write_ends(int length, const char *format, va_list ap)
 {
     char *whole = malloc((size_t)length + 1);

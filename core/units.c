@@ -53,8 +53,8 @@ static int append_digit(int64_t *value, int digit)
     return !__builtin_mul_overflow(*value, 10, value) && !__builtin_add_overflow(*value, digit, value);
 }
 
-/* Read the fraction and the exponent that follow whole digits, as in 1e5 or 2.5e6. If the number is whole, store it and
- * move *end behind it; else change nothing. Return 0 if the number overflows 64 bits. */
+/* Read the fraction and the exponent that follow an integer, as in 1e5 or 2.5e6. If the number is an integer, store it
+ * and move *end behind it; otherwise change nothing. Return 0 if the number overflows 64 bits. */
 static int read_exponent(int64_t *value, int sign, char **end)
 {
     char *p = *end;
@@ -88,7 +88,7 @@ int msi_parse_integer(int64_t *out, const char *what, const char *text)
     return MSI_OK;
 }
 
-/* Read the number at the start of text, and return its end; NULL if there is no number. Unlike strtod this refuses inf,
+/* Read the number at the start of a text, and return its end; NULL if there is no number. Unlike strtod it refuses inf,
  * nan, 0x and leading blanks. */
 static const char *leading_real(double *out, const char *text)
 {
@@ -100,7 +100,7 @@ static const char *leading_real(double *out, const char *text)
     return end == text || !isfinite(*out) ? NULL : end;
 }
 
-/* Refuse a decimal comma, which would be taken for a unit. */
+/* Refuse a decimal comma. The digits after it would be read as a unit. */
 static int check_point(const char *what, const char *text, const char *end)
 {
     if (!end || end[0] != ',' || !isdigit((unsigned char)end[1])) return MSI_OK;
@@ -182,8 +182,8 @@ int msi_parse_angle(double *out_rad, const char *what, const char *text)
 
 /*
  * Parse [sign] A mark B mark C [mark]: up to three numbers. B and C are in [0, 60); the last number may have a
- * fraction. Marks follow each number ("hms", "dms"; closes is 1) or separate two (":::", "..."). Return 1 and the value
- * in units of A, or 0.
+ * fraction. Marks either follow each number ("hms", "dms"; closes is 1) or separate two numbers (":::", "..."). Return
+ * 1 and the value in units of A, or 0.
  */
 static int parse_sexagesimal(double *out, const char *text, const char *marks, int closes)
 {
@@ -205,8 +205,8 @@ static int parse_sexagesimal(double *out, const char *text, const char *marks, i
         int marked = *p == marks[n] || (isalpha((unsigned char)marks[n]) && *p == toupper((unsigned char)marks[n]));
         n++;
         if (!marked) {
-            /* Separators do not follow the last number. Of "hms" and "dms" only the last mark,
-             * after the seconds, may be missing. */
+            /* Separators do not follow the last number. Of "hms" and "dms", only the last mark, after the seconds, may
+             * be omitted. */
             if (*p || (closes && n < 3) || (!closes && n < 2)) return 0;
             break;
         }
@@ -334,7 +334,7 @@ const char *msi_format_direction(char text[MSI_FORMAT_SIZE], double ra_rad, doub
         snprintf(text, MSI_FORMAT_SIZE, "?");
         return text;
     }
-    /* Hundredths of a second of time, tenths of an arcsecond. */
+    /* Round to hundredths of a second of time, and to tenths of an arcsecond. */
     const int ra = (int)(llround((turns - floor(turns)) * 8640000) % 8640000);
     const int dec = (int)llround(fabs(dec_rad) / ARCSEC * 10);
     snprintf(text, MSI_FORMAT_SIZE, "%02dh%02dm%02d.%02ds %c%02dd%02dm%02d.%ds", ra / 360000, ra / 6000 % 60,

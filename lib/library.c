@@ -66,8 +66,8 @@ void msimage_threads_release(void)
 /* Bytes of each device's memory that the library may keep between calls; negative: the initial amount. */
 static atomic_int_least64_t most_kept = -1;
 
-/* Initially this much of each device's memory is kept: enough for calls of medium size, and small compared with the
- * rest. */
+/* The initial amount is this fraction of each device's memory: enough for calls of medium size, but small compared with
+ * the rest. */
 enum { FIRST_PART = 16 };
 
 void msi_library_gpu_trim(void)
@@ -99,7 +99,7 @@ void msimage_gpu_memory_release(void)
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------ */
 
-/* Pass a line on with the caller's code for its level. */
+/* Pass a line to the caller, with the library's code for its level. */
 static void log_line(void *of, msi_log_level level, const char *line)
 {
     const msimage_callbacks *c = of;
@@ -191,7 +191,7 @@ int msi_library_threads(int n_thread)
 /* ---- Arrays ----------------------------------------------------------------------------------------------------- */
 
 #ifdef MSI_HAVE_CUDA
-/* Copy between the caller's array and the host's, after all work on the stream that wrote it. */
+/* Copy between the caller's array and host memory, after all work on the stream that wrote the array. */
 static int copy_array(const msi_array_place *place, void *to, const void *from, int64_t bytes)
 {
     MSI_CUDA(cudaStreamSynchronize((cudaStream_t)place->stream));

@@ -29,13 +29,13 @@ _Static_assert((int)MSIMAGE_SCALE_BY_BEAM == (int)MSI_CLEAN_BY_BEAM &&
 struct msimage_cleaner {
     msimage_callbacks callbacks;
     msi_cleaner *inner;
-    msi_library_gpu *gpu;   /* NULL if the host does the work */
+    msi_library_gpu *gpu;   /* NULL: the work is done on the host */
     msi_planes_shape shape; /* shape of residual and model */
     int n_psf, n_thread;
     msi_array_place place;
     msi_planes *residual, *model; /* NULL: not made yet */
-    msi_clean_taylor taylor;      /* n_term 0: no Taylor terms. Otherwise channels of the cleaner are its nodes */
-    msi_planes *term;             /* the caller's planes of terms; NULL: not made yet */
+    msi_clean_taylor taylor;      /* n_term 0: no Taylor terms. Otherwise the channels of the cleaner are the nodes */
+    msi_planes *term;             /* planes of the caller's terms; NULL: not made yet */
 };
 
 /* ---- Taylor terms ---- */
@@ -58,7 +58,7 @@ static int check_terms(const msimage_cleaner_spec *s)
     return MSI_OK;
 }
 
-/* Find the nodes that stand for the frequencies. */
+/* Find the nodes that represent the caller's frequencies. */
 static int find_nodes(msi_clean_taylor *t, const msimage_cleaner_spec *s)
 {
     double low = INFINITY, high = 0, moment[4 * MSI_TAYLOR_MAX_TERM - 2] = {0};
@@ -79,7 +79,7 @@ static int find_nodes(msi_clean_taylor *t, const msimage_cleaner_spec *s)
 /* Conversions between planes of terms and of nodes. */
 typedef enum term_task { RESIDUAL_TO_NODES, MODEL_TO_NODES, RESIDUAL_TO_TERMS, MODEL_TO_TERMS } term_task;
 
-/* Make the planes of the nodes from those of terms, or the reverse, for each polarisation. */
+/* Compute the planes of nodes from those of terms, or the reverse, for each polarisation. */
 static int combine_terms(const msimage_cleaner *c, term_task task, msi_planes *nodes)
 {
     const msi_clean_taylor *t = &c->taylor;
@@ -138,7 +138,7 @@ static msi_cleaner_spec inner_spec(const msimage_cleaner_spec *s, const msi_clea
                               .scale_gain = s->scale_gain};
 }
 
-/* Set the backend and the stream of the work. */
+/* Choose backend and stream. */
 static int find_place(msimage_cleaner *c)
 {
     c->shape = msi_cleaner_shape(c->inner);
@@ -199,7 +199,7 @@ void msimage_cleaner_free(msimage_cleaner *c)
 #endif
 }
 
-/* Copy the caller's images to planes of the cleaner, which are made at first use. */
+/* Copy the caller's images to planes of the cleaner, which are made at the first call. */
 static int upload_images(const msimage_cleaner *c, msi_planes **planes, int n, const void *image)
 {
     msi_planes_shape shape = c->shape;
@@ -226,7 +226,7 @@ static int download_images(const msimage_cleaner *c, const msi_planes *planes, v
     return msi_planes_fetch(planes, 0, msi_planes_shape_of(planes)->n, image);
 }
 
-/* Take the caller's residuals or models, one for each term or channel. */
+/* Copy the caller's residuals or models to planes, one for each term or channel. */
 static int take_images(msimage_cleaner *c, term_task task, msi_planes **planes, const void *image)
 {
     const msi_clean_taylor *t = &c->taylor;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The library's work on a GPU: the stream of an object and its copies, then pixels, then samples. Each thread of a
- * kernel processes pixels or samples of the caller's arrays. Arrays in host memory are copied through staging buffers,
- * samples in chunks of rows.
+ * The library's work on a GPU: first the stream of an object and its copies, then pixels, then samples. Each thread of
+ * a kernel processes pixels or samples of the caller's arrays. Arrays in host memory are copied through staging
+ * buffers, samples in chunks of rows.
  */
 #include "lib/library_gpu.h"
 
@@ -16,10 +16,10 @@
 #include "kernels/gpu/plan_stream_cuda.h"
 #include "lib/library_gridder.h"
 
-/* Factors of a block's predicted visibilities, kept so that its weights and mask are copied only once. */
+/* The factors of a block's predicted visibilities. They are kept so that weights and mask are copied only once. */
 struct kept_factor {
-    buffer memory; /* [n_row][n_chan] of the caller's precision: the weight; 0 if weight or mask exclude a sample */
-    const void *weight = nullptr, *mask = nullptr; /* the caller's arrays that it was made from */
+    buffer memory; /* [n_row][n_chan] in the caller's precision: the weight; 0 if weight or mask exclude the sample */
+    const void *weight = nullptr, *mask = nullptr; /* the caller's arrays from which it was computed */
     int64_t block = 0;
     kept_factor *next = nullptr;
 };
@@ -32,7 +32,7 @@ struct msi_library_gpu {
     staged_copy staging{on, staged_copy::MOST_SLOTS};
     buffer array[N_ARRAY], image, tally;
     int64_t n_block = 0;           /* number of blocks added */
-    kept_factor *factor = nullptr; /* the latest block's comes first */
+    kept_factor *factor = nullptr; /* list, with the latest block first */
 
     ~msi_library_gpu()
     {
@@ -53,7 +53,7 @@ struct msi_library_gpu {
 
     /*
      * reach - get an array of the caller in device memory, for kernels on the stream: the array itself, or `copy`,
-     * which may be incomplete until the stream has been waited for. NULL stays NULL. Returns: 0, MSI_EGPU, MSI_ENOMEM
+     * which is complete only when the stream has been waited for. NULL gives NULL. Returns: 0, MSI_EGPU, MSI_ENOMEM
      */
     template <typename T> int reach(const T *given, int64_t bytes, buffer &copy, const T **at)
     {
@@ -66,7 +66,7 @@ struct msi_library_gpu {
         return staging.push();
     }
 
-    /* free_factor - free the latest factors, if they belong to a block. */
+    /* free_factor - free the first factors of the list if they belong to this block. */
     void free_factor(int64_t block)
     {
         kept_factor *last = factor;
@@ -75,7 +75,7 @@ struct msi_library_gpu {
         delete last;
     }
 
-    /* wait_on_failure - after a failure, wait for queued work on the caller's arrays. Returns: rc */
+    /* wait_on_failure - after a failure, wait for queued work that uses the caller's arrays. Returns: rc */
     int wait_on_failure(int rc) const
     {
         if (rc && cudaStreamSynchronize(on.get()) != cudaSuccess) cudaGetLastError();
@@ -166,7 +166,7 @@ struct pixel_rule {
     }
 };
 
-/* Sums over a model, collected while it is converted. */
+/* Sums over a model that are computed while it is converted. */
 struct model_tally {
     double squares;
     uint32_t is_nan[MSI_GRIDDER_MAX_PLANES];
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(PIXEL_THREADS)
     const double factor = rule.is_xy ? sums.of[blockIdx.y] : 1, n2 = rule.inside(i);
     const T made = less ? from[at] - less[at] : from[at];
     const double value = (double)made / scale * factor;
-    /* The kernels round differently at the horizon; pixels that they leave out are NaN. */
+    /* The kernels round differently at the horizon; they set pixels beyond it to NaN. */
     const bool is_void = rule.is_xy && (!(n2 > 0) || isnan(made) || factor == 0);
     to[at] = (R)(is_void ? 0 : rule.divides && n2 > 0 ? value / sqrt(n2) : value);
 }
@@ -327,12 +327,13 @@ int msi_library_gpu_pixels(msimage_gridder *g, const msi_work_images *images, vo
 
 /* ---- Samples: as in library_samples.c, on the GPU --------------------------------------------------------------- */
 
-/* Blocks with samples beyond the uv plane of an image of MSIMAGE_XY are left to the host, which moves these samples. */
+/* Blocks with samples beyond the uv plane of an image of MSIMAGE_XY are processed by the host, which moves these
+ * samples. */
 
 namespace {
 
 constexpr int THREADS = 256, BLOCKS = 264;
-/* Approximate bytes of the rows of a chunk. */
+/* Approximate size of a chunk in bytes. */
 constexpr int64_t CHUNK_BYTES = 128 << 20;
 
 /* The conversion of samples by the convention. */
@@ -340,7 +341,8 @@ struct sample_rule {
     double scale, l_rad, m_rad, cell_x_rad, cell_y_rad;
     bool is_xy, ignores_w, folds, predicts;
 
-    /* Compute the kernels' coordinates of a row, in metres. Returns whether all are finite; they are 0 otherwise. */
+    /* Compute the kernels' coordinates of a row, in metres. Return whether all are finite; otherwise they are set to 0.
+     * */
     __device__ bool coordinates(const double *uvw, double *to) const
     {
         const double u = uvw[0] / scale, v = uvw[1] / scale, w = ignores_w ? 0 : uvw[2];
@@ -361,7 +363,7 @@ struct sample_rule {
         return factor;
     }
 
-    /* Return whether a sample is beyond the uv plane, or slightly inside its edge. */
+    /* Return whether a sample is beyond the uv plane, or at its edge. */
     __device__ bool is_beyond(const double *uvw, double freq_hz) const
     {
         const double edge = 0.5 * (1 - 1e-12);
@@ -369,7 +371,7 @@ struct sample_rule {
                fabs(uvw[1] * freq_hz / MSI_SPEED_OF_LIGHT * cell_y_rad) > edge;
     }
 
-    /* Find the highest frequency at which the kernels' store keeps a row's samples. */
+    /* Find the highest frequency at which the kernels' store accepts the samples of a row. */
     __device__ double limit_hz(const double *uvw) const
     {
         const double u = fabs(uvw[0]) / MSI_SPEED_OF_LIGHT, v = fabs(uvw[1]) / MSI_SPEED_OF_LIGHT;
@@ -398,7 +400,7 @@ template <typename R> struct caller_rows {
     {
         return mask && !mask[i];
     }
-    /* Return the factor of a sample's prediction; 0: the sample does not count. */
+    /* Return the factor of a sample's prediction; 0: the sample is not used. */
     __device__ double factor_of(int64_t i) const
     {
         const double w = weight_of(i);
@@ -406,7 +408,7 @@ template <typename R> struct caller_rows {
     }
 };
 
-/* Totals of samples. */
+/* Totals over samples. */
 struct sample_tally {
     int64_t n, n_left_out, n_beyond, n_unknown, n_bad;
     int64_t n_sample, n_outside;
@@ -441,14 +443,14 @@ struct sample_tally {
     }
 };
 
-/* A sample's index, and its row's coordinates in the kernels' convention. */
+/* The index of a sample, and the coordinates of its row in the kernels' convention. */
 struct located {
     int64_t i;
     double uvw[3], freq_hz;
     bool is_known;
 };
 
-/* Convert a sample of an image: its weight and visibility for the store. */
+/* Convert a sample for an image: compute its weight and visibility for the store. */
 template <typename R, typename T>
 __device__ void take_value(const sample_rule &rule, const caller_rows<R> &from, const msi_gpu_samples &to,
                            const located &at, sample_tally *t)
@@ -489,7 +491,7 @@ __device__ void take_value(const sample_rule &rule, const caller_rows<R> &from, 
     t->largest_product = fmax(t->largest_product, (double)kept * jy);
 }
 
-/* Convert samples for the store. Returned: factor [n_row][n_chan] of predictions; NULL: none */
+/* Convert samples for the store. Returned: factor [n_row][n_chan] of predictions; may be NULL */
 template <typename R, typename T>
 __global__ void __launch_bounds__(THREADS)
     k_take(sample_rule rule, caller_rows<R> from, msi_gpu_samples to, R *factor, bool is_first, sample_tally *tally)
@@ -524,7 +526,7 @@ __global__ void __launch_bounds__(THREADS)
     sum_block<THREADS>(t, !is_first, tally);
 }
 
-/* Write predicted visibilities to the caller's array: phases shifted back, weighted and masked. Given: from.uvw_m
+/* Write predicted visibilities to the caller's array, with phases shifted back, weighted and masked. Given: from.uvw_m
  * NULL: all are finite */
 template <typename R, typename T>
 __global__ void __launch_bounds__(THREADS)
@@ -573,7 +575,7 @@ int reach_rows(msi_library_gpu *gpu, const msimage_samples *s, int64_t first, in
     return gpu->reach(s->mask ? s->mask + i : nullptr, n, copies[msi_library_gpu::MASK], &at->mask);
 }
 
-/* Count the rows of a chunk: all rows if no array has to be copied. */
+/* Return the number of rows of a chunk: all rows if no array must be copied. */
 template <typename R> int64_t rows_at_once(const msi_library_gpu *gpu, const msimage_samples *s, const void *out)
 {
     const int64_t n_chan = s->n_chan, real = sizeof(R);
@@ -590,7 +592,7 @@ template <typename R> int64_t rows_at_once(const msi_library_gpu *gpu, const msi
     return row_bytes ? std::min(s->n_row, CHUNK_BYTES / row_bytes + 1) : s->n_row;
 }
 
-/* Return the rows of reserved samples, from `first` on. */
+/* Return the reserved samples from row `first` on. */
 msi_gpu_samples rows_of(const msi_gpu_samples &all, int64_t first, int64_t n_row, int64_t complex_bytes)
 {
     const int64_t i = first * all.n_chan;
@@ -606,8 +608,8 @@ const kept_factor *find_factor(const msi_library_gpu *gpu, const msimage_samples
     return k && k->weight == s->weight && k->mask == s->mask ? k : nullptr;
 }
 
-/* Allocate the factors of a block whose weights or mask have to be copied; without them they are copied again.
- * Returned: *out NULL: not enough memory, or not needed */
+/* Allocate memory for the factors of a block, if its weights or mask must be copied. Without it they are copied again.
+ * Returned: *out  NULL: not enough memory, or not needed */
 template <typename R> void make_factor(msi_library_gpu *gpu, const msimage_samples *s, R **out)
 {
     *out = nullptr;
@@ -658,7 +660,7 @@ int add_any(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples 
     return to_fp32 ? add_chunks<double, float>(g, s, samples, all) : add_chunks<double, double>(g, s, samples, all);
 }
 
-/* Samples may use a quarter of the free memory; sorting them uses more. */
+/* Return whether samples fit: they may use a quarter of the free memory, because sorting them needs more. */
 bool fits_in_memory(const msimage_gridder *g, const msimage_samples *s)
 {
     size_t free_bytes, total_bytes;
@@ -670,7 +672,7 @@ bool fits_in_memory(const msimage_gridder *g, const msimage_samples *s)
     return s->n_row * (24 + s->n_chan * each) <= (int64_t)(free_bytes / 4);
 }
 
-/* Commit the reserved samples. If the host must process some of them, discard all: *is_taken is 0 then. */
+/* Commit the reserved samples. If some must be processed by the host, discard all of them and set *is_taken to 0. */
 int commit_samples(msimage_gridder *g, const sample_tally &t, int *is_taken)
 {
     const msi_gpu_totals figures = {t.n_sample,       t.n_outside,         t.w_min,          t.w_max, t.sum_weight,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The library's gridder: checks and translates a specification, passes samples, images and predictions between the
- * caller's convention and that of the kernels' gridder (library_gridder.h), in host memory or on the GPU. Samples are
- * converted in library_samples.c and library_gpu.cu. All functions of msimage/gridder.h are in this file.
+ * The library's gridder. It checks and translates a specification, and passes samples, images and predictions between
+ * the caller's convention and that of the kernels' gridder (library_gridder.h), in host memory or on the GPU. Samples
+ * are converted in library_samples.c and library_gpu.cu. All functions of msimage/gridder.h are in this file.
  */
 #include "lib/library_gridder.h"
 
@@ -16,31 +16,31 @@
 
 /* ---- Pixels ----------------------------------------------------------------------------------------------------- */
 
-/* Count the pixels of a plane. */
+/* Return the number of pixels of a plane. */
 static int64_t count_pixels(const msimage_gridder *g)
 {
     return g->geometry.nx * g->geometry.ny;
 }
 
-/* Count the bytes of images in the caller's precision. */
+/* Return the bytes of n_plane images in the caller's precision. */
 static int64_t image_bytes(const msimage_gridder *g, int n_plane)
 {
     return n_plane * count_pixels(g) * (g->spec.precision == MSIMAGE_FP32 ? 4 : 8);
 }
 
-/* Count the bytes of images in the work's precision. */
+/* Return the bytes of n_plane images in the precision of the work. */
 static int64_t work_bytes(const msimage_gridder *g, int n_plane)
 {
     return n_plane * count_pixels(g) * msi_image_pixel_bytes(g->precision);
 }
 
-/* Return whether pixels beyond the horizon have values, as in ducc0: those that are divided by n are 0. */
+/* Return 1 if pixels beyond the horizon have values, as in ducc0. If images are divided by n, these pixels are 0. */
 static int goes_beyond(const msimage_gridder *g)
 {
     return g->is_xy && !g->spec.ignores_w && !g->spec.divides_by_n;
 }
 
-/* Return 1 - l^2 - m^2 at pixel x of row y, as the kernels compute it; 1 if the horizon does not matter. */
+/* Return 1 - l^2 - m^2 at pixel x of row y, computed as the kernels do; 1 if there is no horizon. */
 static double one_minus_r2(const msimage_gridder *g, int64_t x, int64_t y)
 {
     const msi_image_geometry *i = &g->geometry;
@@ -64,10 +64,10 @@ static void put_pixel(void *pixel, int is_fp32, int64_t i, double value)
 }
 
 /*
- * Convert a model for the kernels: to the work's precision, divided by n if requested.
- * Given:    scale  that it is multiplied by
- * Returned: model  [n_plane] images; is_nan [n_plane] 1 if an image had values that are not finite, which are set to 0.
- * The result is the largest absolute value.
+ * Convert a model for the kernels: to the precision of the work, and divided by n if requested.
+ * Given:    scale  factor
+ * Returned: model  [n_plane] images; is_nan [n_plane] 1 if an image had values that are not finite; these are set to 0
+ * Returns:  the largest absolute value
  */
 static double convert_model(const msimage_gridder *g, const void *from, double scale, void *model, int *is_nan)
 {
@@ -94,8 +94,8 @@ static double convert_model(const msimage_gridder *g, const void *from, double s
     return largest;
 }
 
-/* Refuse values that are not 0 but all denormal in single precision: images and visibilities made from them would lose
- * digits. */
+/* Refuse values that are all denormal in single precision, unless all are 0: images and visibilities computed from them
+ * would lose digits. */
 static int check_digits(const msimage_gridder *g, const char *name, double largest)
 {
     if (g->spec.precision != MSIMAGE_FP32 || largest == 0 || largest >= FLT_MIN) return MSI_OK;
@@ -108,7 +108,7 @@ static int check_digits(const msimage_gridder *g, const char *name, double large
 
 /*
  * Convert images to the caller's convention.
- * Given: from  [n_plane] images in the work's precision, divided by the sums of weights; sum_weight [n_plane]
+ * Given: from  [n_plane] images in the precision of the work, divided by the sums of weights; sum_weight [n_plane]
  */
 static void convert_pixels(const msimage_gridder *g, const void *from, const double *sum_weight, int n_plane, void *to)
 {
@@ -121,7 +121,7 @@ static void convert_pixels(const msimage_gridder *g, const void *from, const dou
             for (int64_t x = 0; x < nx; x++) {
                 const int64_t i = (p * ny + y) * nx + x;
                 const double n2 = one_minus_r2(g, x, y), value = get_pixel(from, from_fp32, i) * factor;
-                /* The kernels may round differently at the horizon; pixels that they leave out are NaN. */
+                /* The kernels may round differently at the horizon; they set pixels beyond it to NaN. */
                 const int is_void = g->is_xy && (!(n2 > 0) || isnan(value) || factor == 0);
                 put_pixel(to, to_fp32, i, is_void ? 0 : g->spec.divides_by_n && n2 > 0 ? value / sqrt(n2) : value);
             }
@@ -130,7 +130,7 @@ static void convert_pixels(const msimage_gridder *g, const void *from, const dou
 
 /* ---- Creation --------------------------------------------------------------------------------------------------- */
 
-/* Half the diagonal of a field in which n is 1 to the last bit, in radians. */
+/* Half the diagonal, in radians, of a field in which n is 1 to the last bit. */
 static const double FLAT_RAD = 1e-9;
 
 static int check_spec(const msimage_gridder_spec *s)
@@ -140,7 +140,7 @@ static int check_spec(const msimage_gridder_spec *s)
         s->backend < MSIMAGE_AUTO || s->backend > MSIMAGE_CUDA)
         return msi_error_set(MSI_EARGUMENT, "spec: invalid task %d, convention %d, precision %d or backend %d",
                              (int)s->task, (int)s->convention, (int)s->precision, (int)s->backend);
-    /* A pixel of 2 direction cosines is the whole sky. Without w units are the caller's. */
+    /* A pixel of 2 direction cosines is the whole sky. If w is ignored, coordinates may have any unit. */
     const double most = s->ignores_w ? DBL_MAX : 2;
     if (!(s->cell_x_rad > 0 && s->cell_x_rad <= most && s->cell_y_rad > 0 && s->cell_y_rad <= most))
         return msi_error_set(MSI_ERANGE, "cell_x_rad and cell_y_rad must be positive and at most %g, got %g, %g", most,
@@ -157,7 +157,7 @@ static int check_spec(const msimage_gridder_spec *s)
     return msi_library_check_threads(s->n_thread);
 }
 
-/* Translate the geometry to the kernels' axes, as in library_gridder.h. */
+/* Translate the geometry to the kernels' axes, as library_gridder.h describes. */
 static void translate_geometry(msimage_gridder *g)
 {
     const msimage_gridder_spec *s = &g->spec;
@@ -184,7 +184,8 @@ static msi_gridder_spec inner_spec(const msimage_gridder *g)
                               .goes_beyond = goes_beyond(g),
                               .n_plane = g->n_plane,
                               .predict = s->task == MSIMAGE_PREDICT,
-                              /* Images made through planes stay on the GPU for callers whose arrays are there. */
+                              /* For callers whose arrays are on the GPU, images are made through planes, which stay
+                               * there. */
                               .residual = s->task == MSIMAGE_RESIDUAL ||
                                           (s->task == MSIMAGE_IMAGE && msi_library_may_use_gpu(s->backend)),
                               .strategy = s->strategy,
@@ -205,7 +206,7 @@ static msi_library_call call_of(const msimage_gridder *g, const char *stage)
         .callbacks = &g->callbacks, .n_thread = g->n_thread, .uses_gpu = g->gpu != NULL, .stage = stage};
 }
 
-/* Set the backend and the stream of the work. */
+/* Choose backend and stream. */
 static int find_place(msimage_gridder *g)
 {
     msi_gridder_report r;
@@ -280,7 +281,7 @@ static void free_sample_arrays(msi_host_array *a)
     for (int i = 0; i < N_SAMPLE_ARRAY; i++) msi_host_array_end(&a[i]);
 }
 
-/* Get samples in host memory. Returned: *to, whose arrays are in a [N_SAMPLE_ARRAY], freed by
+/* Get the arrays of samples in host memory. Returned: *to  whose arrays are in a [N_SAMPLE_ARRAY], freed by
  * free_sample_arrays. */
 static int read_sample_arrays(const msimage_gridder *g, const msimage_samples *s, msi_host_array *a,
                               msimage_samples *to)
@@ -297,7 +298,7 @@ static int read_sample_arrays(const msimage_gridder *g, const msimage_samples *s
     return MSI_OK;
 }
 
-/* Free the image of the visibilities, which hessian keeps. */
+/* Free the image of the visibilities, which is kept for the Hessian. */
 static void free_dirty(msimage_gridder *g)
 {
     msi_free(g->dirty);
@@ -306,7 +307,7 @@ static void free_dirty(msimage_gridder *g)
     g->gpu_dirty = NULL;
 }
 
-/* Add samples on the GPU, if they fit there. Given: freq_hz  in host memory. Returned: *is_taken */
+/* Add samples on the GPU, if they fit into its memory. Given: freq_hz  in host memory. Returned: *is_taken */
 static int add_on_gpu(msimage_gridder *g, const msimage_samples *samples, const double *freq_hz, int *is_taken)
 {
     *is_taken = 0;
@@ -465,7 +466,7 @@ static int image_once(msimage_gridder *g, const void *model, void *image)
     return MSI_OK;
 }
 
-/* Make residuals of a model, times a scale, in the work's precision. NULL: no model. */
+/* Make the residuals of a model multiplied by `scale`, in the precision of the work. NULL: no model. */
 static int host_residual(msimage_gridder *g, const void *model, double scale, void *work)
 {
     int is_nan[MSI_GRIDDER_MAX_PLANES];
@@ -509,9 +510,10 @@ static int image_psf(msimage_gridder *g, const void *model, void *image)
 }
 
 /*
- * Return a model's factor, given the sum of its pixels' squares. The residual of a model m is D - H m, H being the
- * normal operator. The factor makes the model's visibilities at least a thousand times the data, so that D - (D - s H
- * m) does not lose precision.
+ * Return the factor by which a model is multiplied for the Hessian, from the sum of the squares of its pixels. The
+ * residual of a model m is D - H m, where D is the image of the visibilities and H the normal operator. The factor s
+ * makes the visibilities of the model at least a thousand times the data, so that D - (D - s H m) does not lose
+ * precision.
  */
 static double hessian_scale(const msimage_gridder *g, double squares)
 {
@@ -574,7 +576,7 @@ static int image_hessian(msimage_gridder *g, const void *model, void *image)
 
 #ifdef MSI_HAVE_CUDA
 
-/* Write planes, less others (NULL: none), divided by a scale, to the caller's array. */
+/* Write (from - less) / scale to the caller's array. less may be NULL. */
 static int give_planes(msimage_gridder *g, const msi_planes *from, const msi_planes *less, double scale, void *image)
 {
     double sum_weight[MSI_GRIDDER_MAX_PLANES];
@@ -588,7 +590,7 @@ static int give_planes(msimage_gridder *g, const msi_planes *from, const msi_pla
     return msi_library_gpu_pixels(g, &images, image);
 }
 
-/* Make residuals of a model in device memory, times a scale. NULL: no model. */
+/* Make the residuals of a model in device memory, multiplied by `scale`. NULL: no model. */
 static int gpu_residual_of_model(msimage_gridder *g, const void *model, double scale, msi_planes *residual)
 {
     int is_nan[MSI_GRIDDER_MAX_PLANES];
@@ -617,7 +619,7 @@ static int gpu_psf(msimage_gridder *g, const void *model, void *image)
     return give_planes(g, g->psf, NULL, 1, image);
 }
 
-/* Make the image of the visibilities at first use. */
+/* Make the image of the visibilities, if it is not made yet. */
 static int make_dirty(msimage_gridder *g)
 {
     if (g->gpu_dirty) return MSI_OK;
@@ -646,10 +648,10 @@ static int gpu_hessian(msimage_gridder *g, const void *model, void *image)
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
 
-/* A function that makes images: from a model (NULL: none), into the caller's array. */
+/* A function that makes images, from a model (NULL: none), and writes them to the caller's array. */
 typedef int make_images(msimage_gridder *g, const void *model, void *image);
 
-/* A kind of images: functions that make them in host memory and, for arrays anywhere, on a GPU. */
+/* A kind of images, with the functions that make them in host memory and, for arrays in any memory, on a GPU. */
 typedef struct image_call {
     const char *stage;
     make_images *on_host, *on_gpu;
@@ -669,7 +671,7 @@ static int make_on_host(msimage_gridder *g, const image_call *call, const void *
     return rc;
 }
 
-/* Refuse weights that are all denormal in single precision, in which they are kept. */
+/* Refuse weights that are all denormal in single precision, because they are stored in it. */
 static int check_weights(const msimage_gridder *g)
 {
     const double largest = g->samples.largest_weight;
@@ -743,10 +745,10 @@ int msimage_gridder_hessian(msimage_gridder *g, const void *model, void *product
 
 /* ---- Predictions ------------------------------------------------------------------------------------------------ */
 
-/* Predict by the kernels' gridder, which borrows the model during the call. */
+/* Predict with the kernels' gridder, which borrows the model during the call. */
 static int predict_from_image(msimage_gridder *g, const msi_image *model)
 {
-    /* If samples are left out, plan for the remaining ones, as for an image of them. */
+    /* If samples are masked, plan for the other samples, as for an image of them. */
     if (g->samples.n && g->samples.n_left_out)
         msi_gridder_expect(g->inner, g->samples.n, 0, g->samples.w_min_lambda, g->samples.w_max_lambda);
     int rc = msi_gridder_model(g->inner, model);
@@ -864,12 +866,12 @@ void msimage_gridder_report_get(const msimage_gridder *g, msimage_gridder_report
                                        .store_bytes = r.store_bytes};
 }
 
-/* ---- Calls that make a gridder, use it once and free it --------------------------------------------------------- */
+/* ---- Functions that create a gridder, use it once and free it --------------------------------------------------- */
 
-/* For callers to whom each call is expensive: callbacks are asked only once whether to stop, and there is nothing to
- * free after an interrupt. */
+/* They are for callers such as Python, for whom a call is expensive: the interval between interrupt callbacks is kept
+ * across the steps, and after an interrupt there is nothing to free. */
 
-/* Make a gridder for a task and add samples. Returned: *out, to be freed in any case. */
+/* Create a gridder for a task, and add samples. Returned: *out  must be freed in any case */
 static int create_and_add(msimage_gridder **out, msimage_task task, const msimage_gridder_spec *spec,
                           const msimage_callbacks *callbacks, const msimage_samples *samples, int64_t n_block)
 {

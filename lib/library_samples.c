@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Conversion between the caller's samples and the kernels' blocks: coordinates of the convention, weights, masks, and a
- * phase shift to the image's centre. Samples of an image that are beyond the uv plane are moved by whole periods. Each
- * is added as a separate row with its channel, because the shift depends on the frequency.
+ * Conversion between the caller's samples and blocks for the kernels: coordinates of the convention, weights, masks,
+ * and a phase shift to the image's centre. Samples of an image that are beyond the uv plane are moved by whole periods.
+ * Each of them is added as a separate row with its channel, because the shift depends on the frequency.
  */
 #include <complex.h>
 #include <math.h>
@@ -15,14 +15,14 @@
 
 enum { CHUNK_SAMPLES = 1 << 18 };
 
-/* A sample farther than this from the centre, in periods, is moved into the uv plane; slightly inside the edge. */
+/* In periods: a sample farther than this from the centre is moved into the uv plane. It is slightly inside the edge. */
 static const double EDGE = 0.5 * (1 - 1e-12);
 
-/* A chunk is some rows of the caller's samples. */
+/* Some rows of the caller's samples, which are processed together. */
 typedef struct chunk {
     const msimage_gridder *g;
     const msimage_samples *s;
-    void *out; /* the caller's array for all rows, if visibilities are predicted */
+    void *out; /* the caller's array for all rows, for predictions */
     int64_t first, n_row;
 } chunk;
 
@@ -48,7 +48,7 @@ static int grow_buffers(msi_sample_buffers *buffers, int64_t n_row, int64_t n_sa
     return MSI_OK;
 }
 
-/* Compute the kernels' coordinates of a row, in metres. Returns 0 if one is not finite; they are then 0. */
+/* Compute the kernels' coordinates of a row, in metres. Returns 0 and sets them to 0 if one of them is not finite. */
 static int coordinates(const msimage_gridder *g, const double *uvw, double *to)
 {
     const double u = uvw[0] / g->scale, v = uvw[1] / g->scale, w = g->spec.ignores_w ? 0 : uvw[2];
@@ -59,7 +59,7 @@ static int coordinates(const msimage_gridder *g, const double *uvw, double *to)
     return is_known;
 }
 
-/* Return the factor that shifts a visibility's phase to the image's centre. */
+/* Return the factor that shifts the phase of a visibility to the image's centre. */
 static double complex phase_factor(const msimage_gridder *g, const double *uvw, double freq_hz)
 {
     if (g->l_rad == 0 && g->m_rad == 0) return 1;
@@ -104,10 +104,10 @@ static int is_beyond(const msimage_gridder *g, const double *uvw, double freq_hz
            fabs(periods(uvw[1], freq_hz, g->geometry.cell_y_rad)) > EDGE;
 }
 
-/* Coordinates of more periods have no digits left of their place in the uv plane. */
+/* If a coordinate has more periods than this, its position within the period has no digits left. */
 static const double MOST_PERIODS = 1e12;
 
-/* Return 1 if the place of a coordinate in the uv plane is lost, because it is too many periods away. */
+/* Return 1 if a coordinate has too many periods, so that its position in the uv plane is lost. */
 static int is_lost(const msimage_gridder *g, const double *uvw, double freq_hz)
 {
     return fabs(periods(uvw[0], freq_hz, g->geometry.cell_x_rad)) > MOST_PERIODS ||
@@ -122,7 +122,7 @@ static int complain_of_cells(const msimage_gridder *g)
                          g->spec.cell_x_rad, g->spec.cell_y_rad, MOST_PERIODS);
 }
 
-/* Move a coordinate by whole periods into the uv plane. The result is inside also after the store's rounding. */
+/* Move a coordinate by whole periods into the uv plane. The result is inside even after it is rounded by the store. */
 static double wrap_coordinate(double coordinate_m, double freq_hz, double cell_rad)
 {
     const double at = periods(coordinate_m, freq_hz, cell_rad);
@@ -131,8 +131,8 @@ static double wrap_coordinate(double coordinate_m, double freq_hz, double cell_r
     return wrapped;
 }
 
-/* Convert a sample of a plane into the buffers at `to`. Returns 1 if the sample is used; sets *is_bad if its weight is
- * invalid. */
+/* Convert a sample of a plane to the buffers, at index `to`. Returns 1 if the sample is used; sets *is_bad if its
+ * weight is invalid. */
 static int convert_sample(const chunk *c, int64_t from, double complex factor, msi_sample_buffers *buffers, int64_t to,
                           msi_sample_tally *t, int *is_bad)
 {
@@ -149,7 +149,7 @@ static int convert_sample(const chunk *c, int64_t from, double complex factor, m
     return is_used;
 }
 
-/* Convert a row of an image. Returns the number of its samples beyond the uv plane. */
+/* Convert a row for an image. Returns the number of its samples that are beyond the uv plane. */
 static int64_t convert_row(const chunk *c, int64_t row, msi_sample_buffers *buffers, msi_sample_tally *t, int *is_bad)
 {
     const msimage_gridder *g = c->g;
@@ -257,7 +257,7 @@ static int add_images(msimage_gridder *g, const chunk *c)
     g->samples.n_left_out += n_left_out;
     g->samples.largest_jy = jy;
     g->samples.largest_weight = largest_weight;
-    /* The main block leaves out samples that are added separately. */
+    /* Samples beyond the uv plane have no weight in the main block, and are added separately. */
     if (n_beyond) {
         for (int64_t k = 0; k < n_chan; k++) MSI_TRY(add_beyond(g, c, k));
         for (int64_t i = 0; i < c->n_row * n_chan; i++)
@@ -267,7 +267,7 @@ static int add_images(msimage_gridder *g, const chunk *c)
     return msi_gridder_add(g->inner, &block);
 }
 
-/* Return 1 if a sample is predicted: it is not masked and has a weight in some plane. */
+/* Return 1 if a sample is predicted: if it is not masked, and has a weight in a plane. */
 static int is_wanted(const chunk *c, int64_t row, int64_t chan)
 {
     const int64_t i = row * c->s->n_chan + chan;
@@ -277,8 +277,8 @@ static int is_wanted(const chunk *c, int64_t row, int64_t chan)
     return 0;
 }
 
-/* Predictions keep every row. They are planned only for the samples that an image would use. So prediction and imaging
- * are each other's transpose to rounding. |w| is computed as in the store. */
+/* Add the coordinates of all rows for a prediction. The plan considers only the samples that an image would use, so
+ * that prediction and imaging are transposes of each other to rounding. |w| is computed as in the store. */
 static int add_coordinates(msimage_gridder *g, const chunk *c)
 {
     double w_min = g->samples.w_min_lambda, w_max = g->samples.w_max_lambda;
@@ -322,7 +322,7 @@ int msi_library_check(const msimage_samples *s, const double *freq_hz)
     return MSI_OK;
 }
 
-/* Check the samples, and process them in chunks. The buffers hold one chunk. */
+/* Check the samples, and process them in chunks. The buffers are for one chunk. */
 static int for_each_chunk(msimage_gridder *g, const msimage_samples *s, void *out,
                           int (*visit)(msimage_gridder *g, const chunk *c))
 {
@@ -346,7 +346,7 @@ int msi_library_add(msimage_gridder *g, const msimage_samples *s)
 
 /* ---- Predicted visibilities ------------------------------------------------------------------------------------- */
 
-/* Write a row of a chunk to the caller's array: phases shifted back, weighted and masked. */
+/* Write a row of a chunk to the caller's array, with phases shifted back, weighted and masked. */
 static void write_row(const chunk *c, int64_t row)
 {
     const msimage_gridder *g = c->g;

@@ -3,20 +3,20 @@
  * @file base.h
  * @brief Status codes, messages, callbacks, precisions and backends of gridders and cleaners.
  *
- * **Errors.** A function that can fail returns 0 or a code of #msimage_status; msimage_error() then returns one line
- * with the reason, for the calling thread. The outputs of a call that failed are undefined. Its object may be used
- * again, except for a gridder that failed to add samples, since some of them may have been added; in any case it must
- * be freed.
+ * **Errors.** A function that can fail returns 0 or a code of #msimage_status; msimage_error() then returns a line with
+ * the reason, for the calling thread. The outputs of a call that failed are undefined. Its object may be used again,
+ * except a gridder that failed to add samples, since some of them may have been added. In any case the object must be
+ * freed.
  *
  * **Arrays** are in C order without gaps, in host memory or, if the library was built with CUDA, in GPU memory. They
- * are borrowed for the call. Complex numbers are pairs of real and imaginary part, as in C and C++. If a GPU does the
- * work, arrays in its memory, and managed ones, are used in place; only frequencies, samples of several image planes,
- * and samples for density weights are copied to the host. Host memory registered with CUDA is copied directly, other
- * host memory through buffers filled by threads.
+ * are borrowed for the call. Complex numbers are pairs of real and imaginary part, as in C and C++. If the work is done
+ * on a GPU, arrays in its memory and managed arrays are used in place; only frequencies, samples of several image
+ * planes, and samples for density weights are copied to the host. Host memory that is registered with CUDA is copied
+ * directly, other host memory through buffers that threads fill.
  *
- * **Threads.** An object is used by one thread at a time; any number of objects may be used in any number of threads.
- * The library uses OpenMP and does not change the caller's settings of it. A process may be forked before the first
- * call, and between calls after msimage_threads_release().
+ * **Threads.** An object may be used by one thread at a time. Any number of objects may be used in any number of
+ * threads. The library uses OpenMP, and does not change the caller's settings of it. A process may be forked before the
+ * first call, and between calls after msimage_threads_release().
  *
  * **Environment.** The library does not print, catch signals, or read environment variables.
  */
@@ -82,7 +82,7 @@ typedef struct msimage_callbacks {
 /** The library's version, "MAJOR.MINOR.PATCH". Static. */
 MSIMAGE_API const char *msimage_version(void);
 
-/** The libraries used, and their versions. Static. */
+/** The libraries that this library uses, with their versions. Static. */
 MSIMAGE_API const char *msimage_libraries(void);
 
 /** The last failure of the calling thread as one line; "" if none. Borrowed until the thread's next failure. */
@@ -98,20 +98,20 @@ MSIMAGE_API int msimage_gpu_count(void);
 MSIMAGE_API void msimage_memory_limit(int64_t bytes);
 
 /**
- * End the threads that OpenMP keeps for the calling thread's next call. Afterwards the process may be forked while no
- * call is in progress, and both processes may call the library on the host; a child of a process that used a GPU must
- * not use one.
+ * End the threads that OpenMP keeps for the next call of the calling thread. Then, while no call is in progress, the
+ * process may be forked, and both processes may call the library on the host. The child of a process that used a GPU
+ * must not use one.
  */
 MSIMAGE_API void msimage_threads_release(void);
 
 /**
- * Set how much memory of each GPU the library may keep between calls, for use by the next one. Other users of the GPU,
- * in this process too, see it as occupied. Memory kept beyond that is freed at once.
+ * Set how much memory of each GPU the library may keep between calls, for use by the next one. For other users of the
+ * GPU, also in this process, this memory is occupied. Memory beyond the limit is freed at once.
  * @param bytes 0: none; negative: the default, a sixteenth of the GPU's memory
  */
 MSIMAGE_API void msimage_gpu_memory_keep(int64_t bytes);
 
-/** Free all GPU memory that the library keeps and no object uses. The next call may keep some again. */
+/** Free all GPU memory that the library keeps and no object uses. The next call may keep memory again. */
 MSIMAGE_API void msimage_gpu_memory_release(void);
 
 #ifdef __cplusplus

@@ -30,14 +30,15 @@ typedef enum msimage_task {
 } msimage_task;
 
 /**
- * Signs, axes and norms. Pixels count from 0, c is the speed of light, f the frequency, n = sqrt(1 - x^2 - y^2), and
- * sums run over samples with weight w (w_m is the coordinate).
+ * Signs, axes and norms. Pixels are counted from 0, c is the speed of light, f the frequency, n = sqrt(1 - x^2 - y^2).
+ * Sums run over samples with weight w; w_m is the coordinate.
  */
 typedef enum msimage_convention {
     /**
-     * An image as in FITS: [ny][nx], l = center_x + (nx/2 - i) cell_x grows to lower i, m = center_y + (j - ny/2)
-     * cell_y. Image: sum w V exp(-2 pi i f/c (u l + v m + w_m (n - 1))) / sum w. Samples beyond 1 / (2 cell) are
-     * dropped and counted. Pixels beyond the horizon are NaN.
+     * An image as in FITS: [ny][nx], l = center_x + (nx/2 - i) cell_x grows towards lower i, m = center_y + (j - ny/2)
+     * cell_y.
+     * Image: sum w V exp(-2 pi i f/c (u l + v m + w_m (n - 1))) / sum w. Samples beyond 1 / (2 cell) are dropped and
+     * counted. Pixels beyond the horizon are NaN.
      */
     MSIMAGE_SKY,
     /**
@@ -82,8 +83,8 @@ typedef struct msimage_gridder_spec {
 } msimage_gridder_spec;
 
 /**
- * A block of samples: rows (a baseline and time each) of one list of channels. A sample counts if its mask is not 0,
- * its weight is neither 0 nor NaN and its visibilities and coordinates are finite.
+ * A block of samples: rows (each for a baseline and time) with the same channels. A sample is used if its mask is not
+ * 0, its weight is neither 0 nor NaN, and its visibilities and coordinates are finite.
  */
 typedef struct msimage_samples {
     int64_t n_row;         /**< baselines and times */
@@ -99,23 +100,23 @@ typedef struct msimage_samples {
 typedef enum msimage_weighting_mode { MSIMAGE_NATURAL, MSIMAGE_UNIFORM, MSIMAGE_BRIGGS } msimage_weighting_mode;
 
 /**
- * A rule for density weights and tapers. A transition of n wavelengths is (1 + cos(pi (x - n) / n)) / 2, from 0 at x = 0 to
- * 1 at x = n; uv is the length of (u, v).
+ * A rule for density weights and tapers. A transition that is n wavelengths wide is (1 + cos(pi (x - n) / n)) / 2,
+ * which is 0 at x = 0 and 1 at x = n. uv is the length of (u, v).
  */
 typedef struct msimage_weighting {
-    msimage_weighting_mode mode;             /**< natural, uniform or robust */
-    double robust;                           /**< Briggs' R, -2 .. 2 */
-    double taper_fwhm_rad;                   /**< Gaussian uv taper: full width at half maximum of its image; 0: none */
-    double super_weight;                     /**< each cell of the density's grid is this many times as large; 0: 1 */
-    double taper_minor_rad;                  /**< minor axis of an elliptical taper; 0: as taper_fwhm_rad */
-    double taper_pa_rad;                     /**< position angle of its major axis, from north through east */
-    double inner_lambda;                     /**< weights are 0 below this uv distance; 0: none */
-    double inner_tukey_lambda;               /**< width of the transition above it */
-    double outer_lambda;                     /**< weights are 0 beyond this uv distance; 0: none */
-    double outer_tukey_lambda;               /**< width of the transition before it */
-    double edge_lambda;                      /**< weights are 0 if u or v is this close to 1 / (2 cell), the edge of the
+    msimage_weighting_mode mode; /**< natural, uniform or robust */
+    double robust;               /**< Briggs' R, -2 .. 2 */
+    double taper_fwhm_rad;       /**< Gaussian uv taper: full width at half maximum of its image; 0: none */
+    double super_weight;         /**< each cell of the density's grid is this many times as large; 0: 1 */
+    double taper_minor_rad;      /**< minor axis of an elliptical taper; 0: as taper_fwhm_rad */
+    double taper_pa_rad;         /**< position angle of its major axis, from north through east */
+    double inner_lambda;         /**< weights are 0 below this uv distance; 0: none */
+    double inner_tukey_lambda;   /**< width of the transition above it */
+    double outer_lambda;         /**< weights are 0 beyond this uv distance; 0: none */
+    double outer_tukey_lambda;   /**< width of the transition before it */
+    double edge_lambda;          /**< weights are 0 if u or v is this close to 1 / (2 cell), the edge of the
                                                 uv plane; 0: none */
-    double edge_tukey_lambda;                /**< width of the transition inside it, along each axis */
+    double edge_tukey_lambda;    /**< width of the transition inside it, along each axis */
 } msimage_weighting;
 
 /** The plan, and the samples added so far. */
@@ -161,8 +162,8 @@ MSIMAGE_API void msimage_gridder_free(msimage_gridder *g);
 MSIMAGE_API int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples);
 
 /**
- * Multiply all weights by density weights and a taper: once, after the last sample. Densities come from plane 0; in
- * cells where it has no sample, from other planes' samples.
+ * Multiply all weights by density weights and a taper. Call it once, after the last sample. Densities come from plane 0
+ * or, in cells where it has no samples, from the samples of other planes.
  * @param g the gridder
  * @param rule the weighting
  * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EARGUMENT (a second time, or an image of #MSIMAGE_XY or a prediction, whose
@@ -180,7 +181,7 @@ MSIMAGE_API int msimage_gridder_weight(msimage_gridder *g, const msimage_weighti
 MSIMAGE_API int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weight, int64_t *n_vis);
 
 /**
- * Image everything added so far. A plane without a sample is NaN for #MSIMAGE_SKY, and 0 for #MSIMAGE_XY.
+ * Image all samples added so far. A plane without samples is NaN for #MSIMAGE_SKY, and 0 for #MSIMAGE_XY.
  * @param g the gridder
  * @param[out] image [n_plane] images: Jy/beam, or Jy times weight
  * @return 0, #MSIMAGE_ERANGE (no plan reaches the accuracy), #MSIMAGE_ENOMEM, #MSIMAGE_EGPU, #MSIMAGE_EINTERRUPTED,
@@ -189,7 +190,7 @@ MSIMAGE_API int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weigh
 MSIMAGE_API int msimage_gridder_image(msimage_gridder *g, void *image);
 
 /**
- * Image the point spread function, for #MSIMAGE_RESIDUAL: visibilities 1 with the weights of plane 0.
+ * Image the point spread function, for #MSIMAGE_RESIDUAL: that of visibilities 1 with the weights of plane 0.
  * @param g the gridder
  * @param[out] psf one image; for #MSIMAGE_SKY its peak is 1
  * @return as msimage_gridder_image()
@@ -200,15 +201,16 @@ MSIMAGE_API int msimage_gridder_psf(msimage_gridder *g, void *psf);
  * Image the visibilities less those of a model, for #MSIMAGE_RESIDUAL; any number of times. The first call sorts the
  * samples and keeps them, on the GPU if the work is done there.
  * @param g the gridder
- * @param model [n_plane] images, Jy/pixel, finite (pixels beyond the horizon are ignored if they have no value); NULL: no model
+ * @param model [n_plane] images, Jy/pixel, finite (pixels beyond the horizon are ignored if they have no value); NULL:
+ * no model
  * @param[out] residual [n_plane] images; may be model
  * @return as msimage_gridder_image(); #MSIMAGE_ERANGE if the model is not finite
  */
 MSIMAGE_API int msimage_gridder_residual(msimage_gridder *g, const void *model, void *residual);
 
 /**
- * Apply the normal operator, for #MSIMAGE_RESIDUAL: predict a model, weight, image. The visibilities added are not
- * used.
+ * Apply the normal operator, for #MSIMAGE_RESIDUAL: predict a model, weight, image. The visibilities that were added
+ * are not used.
  * @param g the gridder
  * @param model [n_plane] images, Jy/pixel
  * @param[out] product [n_plane] images; may be model
@@ -217,7 +219,7 @@ MSIMAGE_API int msimage_gridder_residual(msimage_gridder *g, const void *model, 
 MSIMAGE_API int msimage_gridder_hessian(msimage_gridder *g, const void *model, void *product);
 
 /**
- * Predict a model at everything added, for #MSIMAGE_PREDICT: the transpose of the image of the same samples. For
+ * Predict a model at all samples added, for #MSIMAGE_PREDICT: the transpose of the image of the same samples. For
  * #MSIMAGE_SKY V = sum S exp(+2 pi i f/c (u l + v m + w_m (n - 1))), for #MSIMAGE_XY
  * V = w sum S exp(-2 pi i f/c (u x + v y - w_m (n - 1))).
  * @param g the gridder
@@ -227,7 +229,7 @@ MSIMAGE_API int msimage_gridder_hessian(msimage_gridder *g, const void *model, v
 MSIMAGE_API int msimage_gridder_predict(msimage_gridder *g, const void *model);
 
 /**
- * Copy out predicted visibilities, block by block in the order in which samples were added.
+ * Copy predicted visibilities to an array, block by block in the order in which samples were added.
  * @param g the gridder
  * @param samples the block as it was added; vis is not read
  * @param[out] vis [n_plane][n_row][n_chan] complex, Jy: times the weight if there is one; 0 where the mask or the
@@ -263,7 +265,7 @@ MSIMAGE_API int msimage_gridder_predict_once(const msimage_gridder_spec *spec, c
                                              const msimage_samples *samples, int64_t n_block, const void *model,
                                              void *const *vis);
 
-/** Get the figures of the plan and of the samples added so far. */
+/** Get the properties of the plan and of the samples added so far. */
 MSIMAGE_API void msimage_gridder_report_get(const msimage_gridder *g, msimage_gridder_report *report);
 
 #ifdef __cplusplus
