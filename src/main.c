@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The program msimage. It parses the command line, prepares the process, starts an imaging, predicting or restoring
- * run, and converts the run's status to an error line and an exit code. */
+/* The program msimage. It parses the command line, prepares the process, starts a run, and converts the run's status to
+ * an error line and an exit code. */
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
@@ -28,7 +28,7 @@
 #include "src/predict/predict.h"
 #include "src/run/ranks.h"
 
-/* Freed memory blocks that are kept for reuse: one for each image that is written at the same time. */
+/* Number of freed memory blocks that are kept for reuse: one for each image that is written at the same time. */
 enum { IDLE_BLOCKS = 16 };
 
 /* ---- Start ---- */
@@ -86,7 +86,7 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *text)
     return 1;
 }
 
-/* Print a line each for version, build, libraries and GPU. The search for a GPU can take a second. */
+/* Print version, build, libraries and GPU, one line each. The search for a GPU can take a second. */
 static void print_version(FILE *out)
 {
     char build_id[MAX_ID_TEXT] = "unknown";
@@ -95,13 +95,13 @@ static void print_version(FILE *out)
     fprintf(out, "build: %s, %s, id %.16s\n", MSIMAGE_BUILD_TYPE, COMPILER, build_id);
     fprintf(out, "libraries: %s, %s\n", MSIMAGE_LIBRARIES, msi_backend_versions());
     fprintf(out, "GPU: %s\n", msi_backend_describe());
-    /* Scripts look for these lines in the output of WSClean. */
+    /* Some scripts search the output of WSClean for these lines. */
     fputs("WGridder is available.\nW-Towers is available.\n", out);
 }
 
 /* ---- Watchdog ---- */
 
-/* The watchdog ends an interrupted run that is busy in a long call of a library, such as the FFT of a huge image. */
+/* The watchdog ends an interrupted run that is in a long call of a library, such as the FFT of a huge image. */
 
 static const long POLL_NS = 100000000;
 static long grace_ns = 1500000000;
@@ -122,7 +122,7 @@ static void *watch_signals(void *unused)
     pause_ns(grace_ns);
     if (is_stopped) return NULL;
     msi_publish_emergency();
-    /* The line bypasses the log, because another thread may hold the log's lock. */
+    /* Do not use the log, because another thread may have its lock. */
     char line[128];
     int signal_number = msi_interrupt_signal();
     int n = snprintf(line, sizeof line, "msimage: error: stopped by signal %d (%s)\n", signal_number,
@@ -137,7 +137,7 @@ static void watchdog_grace(double grace_s)
     grace_ns = (long)(1e9 * grace_s);
 }
 
-/* Stop the watchdog after a run has stopped by itself and removed its temporary files. */
+/* Stop the watchdog, after a run has stopped by itself and removed its temporary files. */
 static void watchdog_stop(void)
 {
     is_stopped = 1;
@@ -223,7 +223,7 @@ static int run_restore(const msi_options *options, const msi_ranks *ranks)
     return msi_run_restore(options);
 }
 
-/* Run -draw-model. One process makes all its files. */
+/* Run -draw-model. All files are written by one process. */
 static int run_draw(const msi_options *options, const msi_ranks *ranks)
 {
     if (ranks->link)
@@ -289,7 +289,7 @@ static int run_action(msi_options *options, msi_ranks *ranks)
                             : msi_run_image(options, ranks, watchdog_start);
 }
 
-/* Flush standard output. Errors such as a full disk or a closed pipe may appear only now. */
+/* Flush standard output. A full disk or a closed pipe may be reported only now. */
 static int flush_stdout(void)
 {
     if (ferror(stdout) | fflush(stdout))
@@ -297,7 +297,7 @@ static int flush_stdout(void)
     return MSI_OK;
 }
 
-/* msimage has one rank. msimage-mp takes its ranks from ranks_mpi.c. */
+/* msimage has one rank. msimage-mp has the ranks of ranks_mpi.c instead. */
 #ifndef MSIMAGE_MPI
 void msi_ranks_begin(msi_ranks *ranks)
 {
@@ -305,7 +305,7 @@ void msi_ranks_begin(msi_ranks *ranks)
 }
 #endif
 
-/* Return the exit code for main, and let end_with_library do nothing. */
+/* Return the exit code for main. After this, end_with_library does nothing. */
 static int leave(int status)
 {
     has_ended = 1;

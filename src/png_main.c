@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* msimage-png: draws pictures of FITS images. */
+/* The program msimage-png, which draws pictures of FITS images. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,11 +21,11 @@
 
 /* ---- Moments ---- */
 
-/* Moments of a cube for msimage-png: images that summarise its planes. */
+/* The moments of a cube: images that summarise its planes. */
 
 enum { MSI_N_MOMENT = 4 };
 
-/* The ends of the names of the images of a cube's moments: moment0, moment1, moment2, peak. */
+/* The suffixes of the names of moment images: moment0, moment1, moment2, peak. */
 extern const char *const msi_moment_names[MSI_N_MOMENT];
 
 const char *const msi_moment_names[MSI_N_MOMENT] = {"moment0", "moment1", "moment2", "peak"};
@@ -33,9 +33,9 @@ const char *const msi_moment_names[MSI_N_MOMENT] = {"moment0", "moment1", "momen
 /* Sums over planes for each pixel. */
 typedef struct sums {
     int64_t n_pixel, n_plane;
-    double *all;          /* [n_pixel] of all values; NaN: none */
-    double *w, *wx, *wxx; /* [n_pixel] over values above the level: of values, times x, times x^2 */
-    float *peak;          /* [n_pixel] NaN: none */
+    double *all;          /* [n_pixel] sum of all values; NaN: there is none */
+    double *w, *wx, *wxx; /* [n_pixel] sums over the values above the level: of the value v, of v x, of v x^2 */
+    float *peak;          /* [n_pixel] largest value; NaN: there is none */
     double x0, step;      /* x of plane k is x0 + k step */
     const char *unit_name;
 } sums;
@@ -46,7 +46,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Return the noise of a plane: the median of moduli over that of a Gaussian; NaN for an empty plane. */
+/* Return the noise of a plane: the median of absolute values, divided by that of a unit Gaussian; NaN for an empty
+ * plane. */
 static double noise_of(const msi_fits_view *v, float *buffer)
 {
     int64_t n = 0;
@@ -57,7 +58,7 @@ static double noise_of(const msi_fits_view *v, float *buffer)
     return (double)buffer[n / 2] / 0.6745;
 }
 
-/* Find the noise of the planes: the median of each, averaged. */
+/* Find the noise of a cube: the mean of the noise of its planes. */
 static int find_noise(const char *path, const sums *s, double *noise)
 {
     double sum = 0;
@@ -93,7 +94,7 @@ static void add_plane(sums *s, const msi_fits_view *v, double above)
     }
 }
 
-/* Make a view of a moment from that of a plane, whose header it has. */
+/* Make the image of a moment, with the header of the view of a plane. */
 static int make_view(msi_fits_view *view, const char *path, const sums *s, int moment)
 {
     static const char *const type[MSI_N_MOMENT] = {"Moment 0", "Moment 1", "Moment 2", "Peak"};
@@ -139,7 +140,7 @@ static void free_sums(sums *s)
     msi_free(s->peak);
 }
 
-/* Find the planes along FREQ, and their velocities. */
+/* Find the planes along FREQ and their velocities. */
 static int find_axis(sums *s, const char *path)
 {
     msi_fits_view first, second;
@@ -172,17 +173,18 @@ static int add_planes(sums *s, const char *path, double above)
 }
 
 /*
- * moments_make - make the moments of the first polarisation of a cube along FREQ.
+ * moments_make - compute the moments, along FREQ, of the first polarisation of a cube.
  *
- *   moment0  the sum of all planes times their distance, in Jy/beam km/s; MHz in place of km/s without a rest frequency
+ *   moment0  the sum of all planes times the distance of planes, in Jy/beam km/s, or in Jy/beam MHz without a rest
+ *            frequency
  *   moment1  the mean velocity, weighted by the values above the level
  *   moment2  the standard deviation of the velocity, with the same weights
  *   peak     the largest value
  *
- * Given:    path; above  the level of moments 1 and 2; NaN: three times the noise, by the median of each plane's moduli
+ * Given:    path; above  level for moments 1 and 2; NaN: three times the noise (find_noise)
  * Returned: view [MSI_N_MOMENT]  freed by msi_fits_view_free; empty on failure
  * Returns:  as msi_fits_view_read; MSI_EINPUT if there are fewer than two planes along FREQ
- * Notes:    velocities are of the radio definition; the planes are read one by one.
+ * Notes:    velocities have the radio definition. Planes are read one at a time.
  */
 static int moments_make(msi_fits_view view[MSI_N_MOMENT], const char *path, double above)
 {
@@ -205,17 +207,17 @@ static int moments_make(msi_fits_view view[MSI_N_MOMENT], const char *path, doub
 
 /* ---- Channel maps and spectra ---- */
 
-/* Channel maps and spectra of a cube for msimage-png. */
+/* Channel maps and spectra of a cube. */
 
 enum { MSI_PNG_MOST_PLACES = 12 };
 
-/* A place on the sky, in the frame of the cube. */
+/* A position on the sky, in the frame of the cube. */
 typedef struct msi_png_place {
     const char *name;
     double ra_rad, dec_rad;
 } msi_png_place;
 
-enum { MOST_PIXELS = 3000 }; /* along a side of the page */
+enum { MOST_PIXELS = 3000 }; /* most pixels along a side of the page */
 
 static int read_first(msi_fits_view *v, const char *path)
 {
@@ -228,13 +230,13 @@ static int read_first(msi_fits_view *v, const char *path)
 
 /* ---- Channel maps ---- */
 
-/* The tiles of a page, each of whose pixels is the mean of block x block pixels. */
+/* A page of tiles. Each pixel of a tile is the mean of block x block pixels. */
 typedef struct page {
     msi_picture_tiles tiles;
     int64_t n_row, block;
 } page;
 
-/* Choose the columns of the most nearly square page, and the blocks that make it small enough. */
+/* Choose the number of columns that makes the page most nearly square, and a block size that makes it small enough. */
 static page lay_page(const msi_fits_view *v)
 {
     page p = {.tiles.n = v->n_freq, .block = 1};
@@ -251,7 +253,7 @@ static page lay_page(const msi_fits_view *v)
     return p;
 }
 
-/* Return the mean over a block of pixels; NaN if none has a value. */
+/* Return the mean over a block of pixels; NaN if none of them has a value. */
 static float block_mean(const msi_fits_view *v, int64_t x, int64_t y, int64_t block)
 {
     double sum = 0;
@@ -270,13 +272,13 @@ static void put_tile(msi_fits_view *view, const page *p, const msi_fits_view *v)
         for (int64_t x = 0; x < t->nx; x++) view->pixel[(y0 + y) * view->nx + x0 + x] = block_mean(v, x, y, p->block);
 }
 
-/* Return the radio velocity of a plane in km/s, or its frequency in MHz without a rest frequency. */
+/* Return the radio velocity of a plane in km/s; without a rest frequency, its frequency in MHz. */
 static double place_on_axis(const msi_fits_view *v)
 {
     return v->rest_freq_hz > 0 ? 1e-3 * MSI_SPEED_OF_LIGHT * (1 - v->freq_hz / v->rest_freq_hz) : 1e-6 * v->freq_hz;
 }
 
-/* Write labels with one digit more than neighbours need to differ. */
+/* Write the labels, with one digit more than is needed to distinguish neighbours. */
 static void write_labels(const msi_picture_tiles *t, const double *at)
 {
     const int digits = (int)fmin(9, fmax(0, 1 - floor(log10(fmax(1e-9, fabs(at[1] - at[0]))))));
@@ -284,13 +286,13 @@ static void write_labels(const msi_picture_tiles *t, const double *at)
 }
 
 /*
- * channel_maps_make - put all planes of the first polarisation of a cube on one page, from the top left by rows, with
- * grey lines between them. Planes are averaged over blocks, so that the page has at most 3000 pixels a side.
+ * channel_maps_make - draw all planes of the first polarisation of a cube on one page, row by row from the top left,
+ * with grey lines between them. Planes are averaged over blocks, so that the page has at most 3000 pixels per side.
  * Given:    path
  * Returned: view   without sky coordinates; freed by msi_fits_view_free; empty on failure
- *           tiles  their labels are the radio velocities of the planes, or frequencies without a rest frequency; freed by
- *                  msi_free; NULL on failure
- *           title  of size bytes: the file, the planes and their range
+ *           tiles  labels are the radio velocities of the planes or, without a rest frequency, their frequencies; freed
+ *                  by msi_free; NULL on failure
+ *           title  [size] the file, the number of planes and their range
  * Returns:  as msi_fits_view_read; MSI_EINPUT if there are fewer than two planes along FREQ
  */
 static int channel_maps_make(msi_fits_view *view, msi_picture_tiles *tiles, const char *path, char *title, size_t size)
@@ -339,7 +341,7 @@ static int channel_maps_make(msi_fits_view *view, msi_picture_tiles *tiles, cons
 
 /* ---- Spectra ---- */
 
-/* Find the nearest pixel of each place. */
+/* Find the pixel nearest to each place. */
 static int find_pixels(const msi_fits_view *v, const char *path, const msi_png_place *place, int n, int64_t *at)
 {
     if (!v->wcs) return msi_error_set(MSI_EINPUT, "%s: spectra at places need an image on the sky", path);
@@ -349,7 +351,7 @@ static int find_pixels(const msi_fits_view *v, const char *path, const msi_png_p
         const int is_seen = msi_sky_wcs_sky_to_pixel(v->wcs, sky, pixel);
         const int64_t x = is_seen ? llround(pixel[0]) : -1, y = is_seen ? llround(pixel[1]) : -1;
         if (x < 0 || y < 0 || x >= v->nx || y >= v->ny)
-            return msi_error_set(MSI_EINPUT, "%s: the place %.100s lies outside of the image", path, place[i].name);
+            return msi_error_set(MSI_EINPUT, "%s: the place %.100s is outside the image", path, place[i].name);
         at[i] = y * v->nx + x;
     }
     return MSI_OK;
@@ -391,9 +393,9 @@ static int draw_spectra(msi_publish *p, int i, const char *path, const msi_fits_
 }
 
 /*
- * channel_spectra_draw - draw output i of a plan: the spectra at places, each of the nearest pixel, over the radio
- * velocity, or over the frequency without a rest frequency.
- * Returns: as msi_picture_curves_draw, msi_fits_view_read; MSI_EINPUT (a place outside; no planes along FREQ; no sky
+ * channel_spectra_draw - draw output i of a plan: the spectra of the pixels nearest to some places, against radio
+ * velocity or, without a rest frequency, against frequency.
+ * Returns: as msi_picture_curves_draw, msi_fits_view_read; MSI_EINPUT (a place is outside; no planes along FREQ; no sky
  *          coordinates)
  */
 static int channel_spectra_draw(msi_publish *p, int i, const char *path, const msi_png_place *place, int n_place)
@@ -420,7 +422,7 @@ typedef struct options {
     int moments, channel_maps;
     double above; /* for moments; NaN: not given */
     msi_png_place place[MSI_PNG_MOST_PLACES];
-    int n_place; /* not 0: spectra are drawn */
+    int n_place; /* if not 0, spectra are drawn */
     int overwrite, quiet, version, help;
 } options;
 
@@ -533,8 +535,8 @@ static int read_options(options *o, int argc, const char *const *argv)
     return MSI_OK;
 }
 
-/* Return the name of the picture: FILE.png instead of FILE.fits, FILE.fit or FILE.fts, with `-end` before its end unless
- * that is NULL; owned by the caller. */
+/* Return the name of a picture: FILE.fits, FILE.fit or FILE.fts becomes FILE.png, or FILE-end.png if `end` is not NULL.
+ * Owned by the caller. */
 static char *picture_name(const char *file, const char *end, const char *extension)
 {
     static const char *const endings[] = {".fits", ".fit", ".fts"};
@@ -587,7 +589,7 @@ static int draw_one(msi_publish *p, int i, const options *o)
     return rc;
 }
 
-/* Draw and write the moments of cube i. */
+/* Draw the moments of cube i, and write them as FITS images. */
 static int draw_moments(msi_publish *p, int i, const options *o)
 {
     msi_fits_view view[MSI_N_MOMENT];
@@ -634,7 +636,7 @@ static int n_picture(const options *o)
     return o->moments ? 2 * MSI_N_MOMENT * o->n_file : o->n_file;
 }
 
-/* Draw all pictures or none. */
+/* Draw all pictures. If one fails, none is written. */
 static int draw_all(const options *o, const char *const *name)
 {
     msi_publish *p;

@@ -13,9 +13,9 @@ struct msimage_read {
     msi_ms_reader *reader;
     msi_ms_block block;
     msi_plane plane[MSI_MAX_PLANES]; /* [n_plane] */
-    int n_plane;                     /* 0: correlations as stored */
+    int n_plane;                     /* 0: correlations are not converted */
     msi_stokes_weight weight;
-    msi_c64 *converted; /* [n_plane][n_row][n_chan] of the largest block so far */
+    msi_c64 *converted; /* [n_plane][n_row][n_chan] buffer of the largest block so far */
     int64_t n_converted;
     int (*interrupt)(void *user);
 };
@@ -69,7 +69,8 @@ static msi_ms_selection selection_of(const msimage_read_spec *s)
                               .taql = s->taql};
 }
 
-/* Copy the polarisations. A cross-hand is one plane here: its visibilities are read as complex numbers. */
+/* Copy the list of polarisations. A cross-hand is one plane here, because its visibilities are read as complex numbers.
+ * */
 static int set_pol(msimage_read *r, const msimage_read_spec *spec)
 {
     if (spec->n_pol < 0 || spec->n_pol > MSI_MAX_PLANES)
@@ -81,7 +82,7 @@ static int set_pol(msimage_read *r, const msimage_read_spec *spec)
     return MSI_OK;
 }
 
-/* Fail if a set lacks the requested correlations, before anything is read. */
+/* Fail if a set does not have the requested correlations, before anything is read. */
 static int check_pol(const msimage_read *r)
 {
     msi_mix mix[MSI_MAX_PLANES];
@@ -134,7 +135,7 @@ int msimage_read_next(msimage_read *r, msimage_read_block *block)
     return MSI_OK;
 }
 
-/* Copy the correlations, one after the other, of [n_row][n_chan][n_corr]. */
+/* Copy the correlations of [n_row][n_chan][n_corr] one after the other. */
 static void copy_stored(const msi_ms_block *b, msi_c32 *vis, float *weight, uint8_t *flag)
 {
     const int64_t n = b->n_row * b->n_chan;

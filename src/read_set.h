@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Reads samples of Measurement Sets block by block for msimage.read_ms of the Python package. The library is private to
- * that package; other programs read sets through casacore-c.
+ * Reading of samples of Measurement Sets, block by block, for msimage.read_ms of the Python package. The library is
+ * private to that package; other programs can read sets with casacore-c.
  *
  * The package parses this file to declare the functions, so it must not include other headers of the tree.
  */
@@ -10,11 +10,11 @@
 
 #include <stdint.h>
 
-/* A selection, with members named after the command line's options; 0 or NULL selects everything. */
+/* A selection. Members are named after options of the command line; 0 or NULL selects everything. */
 typedef struct msimage_read_spec {
     const char *data_column; /* NULL: CORRECTED_DATA if it exists, else DATA */
     int all_fields;
-    int n_field; /* 0: field 0, unless select_field names fields */
+    int n_field; /* 0: field 0, or the fields of select_field */
     const int *field;
     int n_spw;
     const int *spw;
@@ -24,18 +24,19 @@ typedef struct msimage_read_spec {
     double min_uvw_m, max_uvw_m;
     const char *select_field, *select_spw, *select_antenna, *select_uvrange, *select_time;
     const char *taql;
-    int n_pol;          /* 0: the correlations as stored */
-    const int *pol;     /* [n_pol] Stokes parameters and correlations by CASA's numbers (CORR_TYPE) */
-    int weight_is_mean; /* 1: the weight of a Stokes parameter is the mean of its correlations' weights; 0: the smaller
-                           one */
-    int (*interrupt)(void *user); /* called at most fifty times a second; not 0 ends the call; NULL: none */
+    int n_pol;      /* 0: correlations are not converted */
+    const int *pol; /* [n_pol] Stokes parameters and correlations, with CASA's numbers (CORR_TYPE) */
+    /* weight of a Stokes parameter: 1: the mean of the weights of its correlations; 0: the smaller of them */
+    int weight_is_mean;
+    /* called at most fifty times a second; if it does not return 0, the call ends; NULL: not called */
+    int (*interrupt)(void *user);
 } msimage_read_spec;
 
 /* Rows of one set, field and spectral window. Arrays are borrowed until the next call. */
 typedef struct msimage_read_block {
     int set;   /* index into the paths */
     int field; /* FIELD_ID */
-    int spw;   /* spectral window's number */
+    int spw;   /* number of the spectral window */
     int n_pol;
     int64_t n_row; /* 0: there are no more blocks */
     int64_t n_chan;
@@ -64,8 +65,8 @@ int msimage_read_next(msimage_read *r, msimage_read_block *block);
  * msimage_read_values - copy the values of the last block.
  * Returned: vis [n_pol][n_row][n_chan] complex of floats, Jy; weight, flag [n_pol][n_row][n_chan], flag is 0 or 1
  * Returns:  0, MSI_ENOMEM
- * Notes:    correlations as stored (n_pol of the specification is 0) are not changed, and have their flags. Else, for a
- *           sample that an image would leave out, visibility and weight are 0 and the flag is 1.
+ * Notes:    if correlations are not converted (n_pol of the specification is 0), values and flags are as stored.
+ *           Otherwise a sample that an image would not use has visibility 0, weight 0 and flag 1.
  */
 int msimage_read_values(msimage_read *r, float *vis, float *weight, uint8_t *flag);
 
@@ -74,7 +75,8 @@ int msimage_read_values(msimage_read *r, float *vis, float *weight, uint8_t *fla
 int64_t msimage_read_n_row(const msimage_read *r);
 const char *msimage_read_column(const msimage_read *r);
 
-/* msimage_read_error - return the message of the calling thread's last failure. Borrowed until its next failure. */
+/* msimage_read_error - return the message of the last failure of the calling thread. Borrowed until its next failure.
+ * */
 const char *msimage_read_error(void);
 
 /* msimage_read_free - close the sets; NULL is fine. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Checks the working directory before casacore does. When casacore's libraries are loaded, they read its name into 1024
- * bytes. If the directory does not exist or its name is longer, they throw an exception, which cannot be caught and
- * ends the process. Functions of .preinit_array run before those of any library, so this one can print an error line.
+ * A check of the working directory before casacore is loaded. When its libraries are loaded, they read the name of this
+ * directory into 1024 bytes. If the directory does not exist or its name is longer, they throw an exception, which
+ * cannot be caught and ends the process. This function is in .preinit_array and so runs before any library, and can
+ * print an error line.
  */
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@ enum { CASACORE_PATH = 1024, EXIT_INPUT = 3 };
 
 static void print_error(const char *text)
 {
-    /* If standard error is closed too, only the exit status remains. */
+    /* If standard error is closed too, only the exit status is left. */
     if (write(STDERR_FILENO, text, strlen(text)) < 0) return;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Rows are averaged in these steps:
+ * Averaging of rows, in these steps:
  *   1. Find the interval of the row's baseline. If the row belongs to another time bin, finish the interval first.
- *   2. Add the row's samples to the sums of the interval over groups of channels.
- *   3. Write a finished interval as a row. A cell has the weighted mean of its good samples, or if it has none, the
- *      plain mean of all samples.
+ *   2. Add the row's samples to the sums of the interval, for each group of channels.
+ *   3. Write a finished interval as a row. A cell gets the weighted mean of its good samples; if it has none, the plain
+ *   mean of all samples.
  */
 #include "src/convert/average.h"
 
@@ -35,7 +35,7 @@ static double smearing_loss(double turns)
     return fabs(x) < 1e-4 ? x * x / 6 : 1 - sin(x) / x;
 }
 
-/* Return the number of turns, at most 1, that causes a given loss, 0 .. 1. */
+/* Return the number of turns, at most 1, that causes this loss, 0 .. 1. */
 static double smearing_turns(double loss)
 {
     double low = 0, high = 1;
@@ -47,21 +47,21 @@ static double smearing_turns(double loss)
     return low;
 }
 
-/* Return the largest change of a source's phase on a baseline during time_s by the Earth's rotation, in turns.
+/* Return the largest change of a source's phase on a baseline within time_s, due to the Earth's rotation, in turns.
  * Given: radius_rad  distance of the source from the phase centre */
 static double smearing_time_turns(double baseline_m, double radius_rad, double time_s, double freq_hz)
 {
     return EARTH_RAD_S * time_s * baseline_m * freq_hz / MSI_SPEED_OF_LIGHT * sin(radius_rad);
 }
 
-/* Return the largest change of a source's phase over the width of a channel, in turns. It is largest if the baseline
- * points towards the source. */
+/* Return the largest change of a source's phase over the width of a channel, in turns. It occurs if the baseline points
+ * towards the source. */
 static double smearing_band_turns(double baseline_m, double radius_rad, double width_hz)
 {
     return baseline_m * width_hz / MSI_SPEED_OF_LIGHT * sin(radius_rad);
 }
 
-enum { N_LENGTH = 4 }; /* baseline lengths in the report: the longest, half of it, a quarter .. */
+enum { N_LENGTH = 4 }; /* number of baseline lengths in the report: the longest, half of it, a quarter .. */
 
 /* Return the diameter of the smallest dish, which has the widest beam; 0 if no diameter is known. */
 static double smallest_dish_m(const char *path)
@@ -80,7 +80,7 @@ static double smallest_dish_m(const char *path)
     return least_m;
 }
 
-/* The ends of the band and the widest averaged channel, which determine the loss. */
+/* The limits of the band and the width of the widest averaged channel, on which the loss depends. */
 typedef struct band {
     double lowest_hz, highest_hz, widest_hz;
     int is_averaged;
@@ -103,7 +103,7 @@ static band find_band(const msi_ms_reader *r, const msi_channel_groups *groups)
     return b;
 }
 
-/* Return the averaging time of a baseline, in seconds: the longest with at most the allowed loss, and at most
+/* Return the averaging time of a baseline, in seconds: the longest time with at most the allowed loss, limited to
  * longest_s. */
 static double averaging_time_s(const msi_average_time *t, double baseline_m)
 {
@@ -152,9 +152,9 @@ int msi_smearing_report(const msi_ms_reader *r, const msi_channel_groups *groups
 /* ---- Sums over the groups of channels of a row ---- */
 
 /*
- * The loops have no conditions and a constant number of correlations, so that they are vectorised, with wider vectors
- * if the CPU has AVX2. The sums do not depend on the vector width, because each sum keeps its order and the products
- * are exact.
+ * The loops have no conditions and a constant number of correlations, so that the compiler vectorises them, with wider
+ * vectors if the CPU has AVX2. The sums do not depend on the vector width, because the order of additions is fixed and
+ * products are exact.
  */
 
 /* A visibility of at least this magnitude is treated as not finite, as in imaging. */
@@ -201,9 +201,9 @@ INLINE uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Return 1 if all samples are good. Floats are compared by their bits as unsigned integers. The bits of positive finite
- * floats are in the order of their values, and are below the bits of infinity, NaN and all negative floats. Subtracting
- * 1 makes the bits of 0 the largest integer, so a weight of 0 is found too. */
+/* Return 1 if all samples are good. Floats are compared by their bits, as unsigned integers. Positive finite floats are
+ * in the order of these integers, below infinity, NaN and all negative floats. After subtracting 1, the bits of 0 are
+ * the largest integer, so a weight of 0 is found too. */
 INLINE int all_good(const sum_row *row)
 {
     static const float most = MOST_JY, infinite = INFINITY;
@@ -523,13 +523,13 @@ typedef struct sums {
     bad_samples *bad; /* [n_group][n_corr] */
 } sums;
 
-/* The current interval of a baseline. After it is finished, it is reused for the next one. */
+/* The current interval of a baseline. When it is finished, its memory is reused for the next one. */
 typedef struct interval {
-    msi_set_row first;     /* the first row, which has the key of the interval */
-    double longest_s;      /* the averaging time of the baseline */
-    double newest_s;       /* the latest TIME of its baseline so far */
-    double begin_s, end_s; /* the time spanned by its rows */
-    double latest_s;       /* the end of its time bin */
+    msi_set_row first;     /* values of the first row, which has the key of the interval */
+    double longest_s;      /* averaging time of the baseline */
+    double newest_s;       /* latest TIME of the baseline so far */
+    double begin_s, end_s; /* time span of the rows */
+    double latest_s;       /* end of the time bin */
     double weight, good_exposure_s, exposure_s;
     double uvw_m[3], centroid_s;             /* weighted sums */
     double plain_uvw_m[3], plain_centroid_s; /* plain sums */
@@ -541,10 +541,10 @@ struct msi_average {
     int32_t n_chan, n_corr, n_group;
     const msi_channel_groups *groups;
     msi_average_time time;
-    double most_turns;           /* change of phase, in turns, with a loss of time.loss */
-    double origin_s, previous_s; /* the beginning of the first bin; the latest TIME since then */
-    double next_end_s;           /* the earliest end of a current interval */
-    int64_t n_back;              /* rows earlier than a previous row of their baseline */
+    double most_turns;           /* phase change, in turns, for which the loss is time.loss */
+    double origin_s, previous_s; /* beginning of the first bin; latest TIME since then */
+    double next_end_s;           /* earliest end among the current intervals */
+    int64_t n_back;              /* number of rows that are earlier than a previous row of their baseline */
     int64_t n_interval, n_interval_allocated, last_found;
     interval *interval;
     double *sum;      /* [n_interval_allocated][3][n_group][n_corr]: values, weights */
@@ -637,7 +637,7 @@ static int grow_intervals(msi_average *a)
 }
 
 /* Return the averaging time of a row's baseline, in seconds: a whole number of integrations, or 0 if it is shorter than
- * one integration. Without a limit, as for a baseline of length 0, it is an hour. */
+ * one integration. If there is no limit, as for a baseline of length 0, it is an hour. */
 static double longest_interval_s(const msi_average *a, const msi_set_row *r)
 {
     const msi_average_time *t = &a->time;
@@ -651,8 +651,8 @@ static double longest_interval_s(const msi_average *a, const msi_set_row *r)
     return isfinite(n) && n >= 1 ? n * r->interval_s : isfinite(longest_s) ? 0 : 3600;
 }
 
-/* Find or make the interval of a row's baseline. Baselines mostly repeat in the same order, so try the next one
- * first. */
+/* Find or create the interval of a row's baseline. Baselines mostly repeat in the same order, so the next interval is
+ * tried first. */
 static int find_interval(msi_average *a, const msi_set_row *r, interval **out)
 {
     a->last_found = a->last_found + 1 < a->n_interval ? a->last_found + 1 : 0;
@@ -677,7 +677,7 @@ static int find_interval(msi_average *a, const msi_set_row *r, interval **out)
 
 /* ---- Finished rows ---- */
 
-/* Fill a row's times, exposure and UVW. A single row is copied. */
+/* Set a row's times, exposure and UVW. The values of a single row are copied. */
 static void finish_row(const interval *v, msi_set_row *r)
 {
     *r = v->first;
@@ -744,8 +744,8 @@ static int finish_interval(msi_average *a, interval *v)
 
 /* ---- Adding rows ---- */
 
-/* Return the smaller or the larger number; if one is NaN, the other. They replace fmin and fmax, which are not
- * inlined. */
+/* Return the smaller or the larger number; if one is NaN, return the other. The compiler inlines these, unlike fmin and
+ * fmax. */
 static inline double smaller_of(double a, double b)
 {
     return b < a || isnan(a) ? b : a;
@@ -756,7 +756,7 @@ static inline double larger_of(double a, double b)
     return b > a || isnan(a) ? b : a;
 }
 
-/* Add the samples of a row to a cell without a good sample. The flag of a single sample is kept; a mean of several is
+/* Add samples of a row to a cell without a good sample. A single sample keeps its flag; the mean of several samples is
  * flagged. */
 static void add_bad(const msi_average *a, const sums *sum, int64_t cell, const sum_row *row)
 {
@@ -772,7 +772,7 @@ static void add_bad(const msi_average *a, const sums *sum, int64_t cell, const s
     }
 }
 
-/* Add the sums of a row's good samples to the cells, or its other samples to cells without a good one. */
+/* Add the sums of a row's good samples to the cells. In cells without any good sample, add the row's other samples. */
 static void add_cells(const msi_average *a, interval *v, const sum_row *row)
 {
     const sums sum = sums_of(a, v);
@@ -795,7 +795,7 @@ static void add_cells(const msi_average *a, interval *v, const sum_row *row)
     }
 }
 
-/* Add the samples of a row to the sums of its interval. Return the sum of the weights of the good ones. */
+/* Add the samples of a row to the sums of its interval. Return the sum of the weights of its good samples. */
 static double add_samples(const msi_average *a, interval *v, const msi_set_rows *rows, int64_t i)
 {
     const int64_t n_sample = (int64_t)a->n_chan * a->n_corr, n = n_cell(a);
@@ -821,7 +821,7 @@ static double add_samples(const msi_average *a, interval *v, const msi_set_rows 
 static void add_to_interval(interval *v, const msi_set_row *r, double weight)
 {
     const double begin_s = r->time_s - 0.5 * r->interval_s, end_s = r->time_s + 0.5 * r->interval_s;
-    /* Sum differences, because a sum of times would lose digits. */
+    /* Sum differences of time, because a sum of times would lose digits. */
     const double centroid_s = r->centroid_s - v->first.time_s;
     v->begin_s = v->n_row ? smaller_of(v->begin_s, begin_s) : begin_s;
     v->end_s = v->n_row ? larger_of(v->end_s, end_s) : end_s;
@@ -844,7 +844,7 @@ static void begin_interval(interval *v, const msi_set_row *r)
     *v = (interval){.first = *r, .longest_s = longest_s, .newest_s = newest_s};
 }
 
-/* Set the beginning of the first bin to that of the first row, and again after a gap or a step back in time. */
+/* Set the beginning of the first bin: at the first row, and again after a gap or a step back in time. */
 static void update_origin(msi_average *a, const msi_set_row *r)
 {
     const double gap_s = larger_of(a->time.longest_s, 4 * r->interval_s);
@@ -860,7 +860,7 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows)
         interval *v;
         update_origin(a, r);
         MSI_TRY(find_interval(a, r, &v));
-        /* A thousandth of an integration allows for rounded times. */
+        /* Allow a thousandth of an integration for times that are rounded. */
         const double since_s = r->time_s - a->origin_s + 1e-3 * r->interval_s;
         const double bin = v->longest_s > 0 ? floor(since_s / v->longest_s) : 0;
         const double bin_end_s = a->origin_s + (bin + 1) * v->longest_s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Average visibilities in time and frequency, baseline by baseline, in double precision. */
+/* Averaging of visibilities in time and frequency, for each baseline, in double precision. */
 #ifndef MSI_SRC_AVERAGE_H
 #define MSI_SRC_AVERAGE_H
 
@@ -8,11 +8,11 @@
 
 /*
  * A sample is good if neither it nor its row is flagged, its weight is positive and finite, and its value is finite.
- * The average of good samples is their weighted mean, with the sum of their weights. Without a good sample, the average
- * is the plain mean, with the sum of the weights, and is flagged; a single sample keeps its flag.
+ * The average of good samples is their weighted mean, with the sum of their weights. If there is no good sample, the
+ * average is the plain mean with the sum of the weights, and is flagged; a single sample keeps its flag.
  *
- * UVW and TIME_CENTROID of a row are means, weighted by the summed weights of the good samples of each input row.
- * EXPOSURE is the sum over rows with a good sample. TIME and INTERVAL span the rows. FLAG_ROW is set if it is set in
+ * UVW and TIME_CENTROID of a row are means over the input rows, weighted by the summed weights of their good samples.
+ * EXPOSURE is the sum over rows with a good sample. TIME and INTERVAL cover the rows. FLAG_ROW is set if it is set in
  * every row. The rows of an interval have the same antennas, feeds, array, observation, processor, scan and state. A
  * row that is not averaged with another one keeps these values.
  */
@@ -20,7 +20,7 @@ typedef struct msi_average msi_average;
 
 /* The averaging time of a baseline. Zero-initialised: no averaging in time. */
 typedef struct msi_average_time {
-    double longest_s; /* 0: no averaging or, with `loss`, no limit */
+    double longest_s; /* 0: no averaging; with `loss`, no limit */
     double loss; /* largest loss of amplitude of a source at radius_rad; 0: average every baseline over longest_s */
     double radius_rad;
     double highest_hz;
@@ -28,7 +28,8 @@ typedef struct msi_average_time {
 
 /*
  * msi_average_make - make an average of one spectral setup and field.
- * Given:    to  the set to append finished rows to; n_chan, n_corr  of the rows; groups  of channels; all borrowed
+ * Given:    to  the set to which finished rows are appended; n_chan, n_corr  of the rows; groups  of
+ *               channels; all borrowed
  * Returned: *out  owned, msi_average_free
  * Returns:  0, MSI_ENOMEM
  */
@@ -46,8 +47,8 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows);
  * Returns: 0, MSI_ENOMEM, MSI_EOUTPUT. */
 int msi_average_flush(msi_average *a, int all);
 
-/* msi_average_n_back - return the number of rows that were added after a later row of their baseline, and so were
- * averaged only with rows after them. Rows of baselines that were dropped after a pause are not counted. */
+/* msi_average_n_back - return the number of rows that were added after a later row of their baseline. They were
+ * averaged only with rows added after them. Rows of baselines that were dropped after a pause are not counted. */
 int64_t msi_average_n_back(const msi_average *a);
 
 /* msi_average_bytes - return the allocated memory. */
@@ -57,9 +58,9 @@ int64_t msi_average_bytes(const msi_average *a);
 void msi_average_free(msi_average *a);
 
 /*
- * The amplitude that averaging takes from a source away from the phase centre. If the phase on a baseline changes by x
- * turns during the average, the amplitude is multiplied by sin(pi x) / (pi x) (Bridle and Schwab, in Synthesis Imaging
- * in Radio Astronomy II, 1999, chapter 18).
+ * Smearing: the loss of amplitude of a source away from the phase centre, due to averaging. If the phase on a baseline
+ * changes by x turns during the average, the amplitude is multiplied by sin(pi x) / (pi x) (Bridle and Schwab, in
+ * Synthesis Imaging in Radio Astronomy II, 1999, chapter 18).
  */
 
 /*

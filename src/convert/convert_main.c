@@ -3,10 +3,9 @@
  * msimage-convert: convert, select, average and join Measurement Sets and UVFITS files.
  *
  * A conversion has these stages, each in its own process:
- *   1. The sets, UVFITS and FITS-IDI files are converted to one set (convert_sets.c), or one to a visibility
- *      store.
- *   2. If the output is a UVFITS file, the set is exported.
- * At the end the result gets the name of the output.
+ *   1. Sets, UVFITS and FITS-IDI files are converted to one set, or one set to a visibility store (convert_sets.c).
+ *   2. If the output is a UVFITS file, the set is exported to it.
+ * At the end the result is renamed to the output.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,8 +36,8 @@ static void workspace_remove(const char *path);
 
 /* ---- The workspace ---- */
 
-/* A hidden directory next to the output, in which the output is made. When it is complete, it is renamed to its final
- * name. */
+/* The workspace is a hidden directory next to the output, in which the output is made. When the output is complete, it
+ * is renamed to its final name. */
 
 typedef struct workspace workspace;
 
@@ -50,7 +49,7 @@ struct workspace {
 
 enum { OPEN_FOLDERS = 16 };
 
-/* Split a path, without its trailing slashes, from its directory. */
+/* Split a path into its directory and its name, without trailing slashes. */
 static int split_path(const char *out, char plain[PATH_MAX], char parent[PATH_MAX])
 {
     size_t n = strlen(out);
@@ -94,8 +93,8 @@ static int check_replaced(const char *out)
 }
 
 /*
- * workspace_check - check that an output may be made: its directory is writable, no file is replaced without
- * overwrite, and it is not an input, nor inside or around one.
+ * workspace_check - check that an output may be made: its directory is writable, no file is replaced without overwrite,
+ * and the output is not an input, nor inside an input, nor contains one.
  * Returns: 0, MSI_EUSAGE (it exists, and overwrite is 0), MSI_EOUTPUT
  */
 static int workspace_check(const char *out, const char *const *inputs, int n_input, int overwrite)
@@ -115,14 +114,15 @@ static int workspace_check(const char *out, const char *const *inputs, int n_inp
 
 /* ---- The keeper ---- */
 
-/* A killed program cannot remove its directory, so a child process makes it, and removes it after the end of the
- * program. Another process of the program may still make new files there until it ends, so the removal is repeated. */
+/* A killed program cannot remove its directory. So a child process, the keeper, creates it, and removes it when the
+ * program has ended. Another process of the program may still create files there before it ends, so the removal is
+ * repeated. */
 enum { KEEPER_TRIES = 1200, KEEPER_PAUSE_US = 50000, KEEPER_END_MS = 60000 };
 
-/* The steps of the keeper: the directory is made, and was removed by the program. */
+/* The steps of the keeper: the directory is created; the program has removed it. */
 enum { FOLDER_MADE, FOLDER_REMOVED };
 
-/* Make the directory, put its name into the shared memory, and wait. */
+/* Create the directory, write its name to the shared memory, and wait. */
 static int keep_folder(msi_child *self, void *of)
 {
     const workspace *w = of;
@@ -157,7 +157,7 @@ static int make_folder(workspace *w)
     return MSI_OK;
 }
 
-/* Wait for the end of the keeper. It removes the directory, unless the program reported that it did so. */
+/* Wait for the end of the keeper. It removes the directory, unless the program has reported that it did so. */
 static void end_keeper(msi_child *keeper)
 {
     msi_child_stop(keeper, KEEPER_END_MS);
@@ -165,10 +165,10 @@ static void end_keeper(msi_child *keeper)
 }
 
 /*
- * workspace_make - make the directory next to the output `path`.
+ * workspace_make - create the directory next to the output `path`.
  * Returned: *out  owned, workspace_free
  * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
- * Notes:    a child process removes the directory if this process is killed; call it before any thread is started.
+ * Notes:    a child process removes the directory if this process is killed, so call this before any thread is started.
  */
 static int workspace_make(workspace **out, const char *path, int overwrite)
 {
@@ -223,8 +223,8 @@ static int sync_folder(const char *path)
     return failed;
 }
 
-/* Rename to the output. An output that has appeared since the check is not replaced without overwrite; a replaced one
- * is exchanged with the new one. */
+/* Rename to the output. If an output was created after the check, it is replaced only with overwrite, by exchanging the
+ * two. */
 static int rename_to_output(const workspace *w, const char *path)
 {
     if (renameat2(AT_FDCWD, path, AT_FDCWD, w->out, RENAME_NOREPLACE) == 0) return MSI_OK;
@@ -235,7 +235,8 @@ static int rename_to_output(const workspace *w, const char *path)
             return msi_error_set(MSI_EOUTPUT,
                                  "%s: this file system cannot exchange it for the new one; remove it first", w->out);
     }
-    if (errno == EINVAL || errno == ENOSYS) { /* no such flags; rename replaces at most an empty directory */
+    /* the flag is not supported; rename can only replace an empty directory */
+    if (errno == EINVAL || errno == ENOSYS) {
         struct stat info;
         if (lstat(w->out, &info) == 0)
             return msi_error_set(MSI_EOUTPUT, "%s: was created during the run, and is left unchanged", w->out);
@@ -246,8 +247,8 @@ static int rename_to_output(const workspace *w, const char *path)
 }
 
 /*
- * workspace_publish - sync a file or set of the directory to the disk, and rename it to the output in one step: at
- * any time either the complete old output or the complete new one exists.
+ * workspace_publish - sync a file or set in the directory to the disk, and rename it to the output in one step. At any
+ * time either the complete old output or the complete new one exists.
  * Returns: 0, MSI_EOUTPUT (an old output is unchanged), MSI_EINTERRUPTED
  */
 static int workspace_publish(workspace *w, const char *name)
@@ -279,7 +280,7 @@ static int remove_one(const char *path, const struct stat *info, int type, struc
     return 0;
 }
 
-/* workspace_remove - remove a tree of files as far as possible. */
+/* workspace_remove - remove a tree of files, as far as possible. */
 static void workspace_remove(const char *path)
 {
     nftw(path, remove_one, OPEN_FOLDERS, FTW_PHYS | FTW_DEPTH);
@@ -311,7 +312,7 @@ static int is_folder_or_missing(const char *path)
     return stat(path, &info) != 0 || S_ISDIR(info.st_mode);
 }
 
-/* Return 1 if the output has the name of a UVFITS file. */
+/* Return 1 if the output is a UVFITS file by its name. */
 static int becomes_fits(const char *out)
 {
     static const char *const endings[] = {".uvfits", ".uvf", ".fits"};
@@ -343,7 +344,7 @@ static int check_inputs(const msi_convert_options *o)
     return msi_convert_is_store(o->out) ? msi_convert_store_check(o) : MSI_OK;
 }
 
-/* Refuse inputs that are neither folders nor FITS files before anything is written. */
+/* Refuse inputs that are neither folders nor FITS files, before anything is written. */
 static int find_inputs(inputs *in)
 {
     const int n = in->o->shared.n_ms;
@@ -371,7 +372,7 @@ typedef struct stage_spec {
     const void *job;
     const char *name;   /* stage name for the progress; static */
     const char *path;   /* the input, for messages */
-    const char *folder; /* the workspace; NULL: nothing is written */
+    const char *folder; /* the workspace; NULL: the stage writes nothing */
     const char *out;    /* the output, for messages */
 } stage_spec;
 
@@ -399,7 +400,7 @@ static int run_stage(const stage_spec *spec)
     msi_progress_begin(spec->name);
     int status = msi_child_await_done(child, MSI_EINPUT);
     if (!status) msi_progress_end();
-    /* On a full disk casacore may crash, or end the process by an exception. */
+    /* On a full disk, casacore may crash or end the process by an exception. */
     if (status && spec->folder) status = msi_set_output_explain(status, spec->folder, spec->out);
     msi_child_free(child);
     return status;
@@ -476,7 +477,7 @@ static int convert_inputs(inputs *in)
 /*
  * run_conversion - convert the inputs to the output.
  * Returns: 0, MSI_EUSAGE, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM, MSI_ELOCKED, MSI_EINTERRUPTED
- * Notes:   call it from a process with one thread. The name of the output is not touched until the result is complete.
+ * Notes:   call it in a process with one thread. The output is not touched until the result is complete.
  */
 static int run_conversion(const msi_convert_options *o)
 {

@@ -41,7 +41,7 @@ static int read_time(msi_options *options, const msi_option *option, int n_argum
     return MSI_OK;
 }
 
-/* The options in the order of the help. A row without a reader stands for the option of msimage with this name. */
+/* The options in the order of the help. A row without a reader is the option of msimage with the same name. */
 static const msi_option rows[] = {
     {.name = "average-time",
      .arguments = "TIME",
@@ -230,7 +230,7 @@ static int check_values(const msi_convert_options *o)
     return MSI_OK;
 }
 
-/* Check the paths: an option after them would be taken as the name of the output. */
+/* Check the paths. An option after them would be taken as the name of the output. */
 static int check_paths(int n, const char *const *paths, int may_begin_so)
 {
     for (int k = 0; k < n; k++) {
@@ -243,7 +243,7 @@ static int check_paths(int n, const char *const *paths, int may_begin_so)
     return MSI_OK;
 }
 
-/* Refuse the name of a compressed file, which would become the directory of a Measurement Set. */
+/* Refuse the name of a compressed file, because the output would be a Measurement Set, a directory with this name. */
 static int check_output(const char *out)
 {
     static const char *const endings[] = {".gz", ".bz2", ".xz", ".zst", ".fz", ".Z", ".zip", ".tar"};
@@ -288,8 +288,8 @@ void msi_convert_options_free(msi_convert_options *o)
 
 /* ---- Gridders ---- */
 
-/* The tables of options that this program shares with msimage name the gridders. It has none: with these functions in
- * place of those of strategy.c, gridders and their code for GPUs, which is larger than the program, are not linked. */
+/* The option tables that this program shares with msimage refer to the table of strategies. These functions replace
+ * those of strategy.c, so that gridders and their GPU code, which is larger than this program, are not linked. */
 const msi_strategy *msi_strategies(int *n)
 {
     *n = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Sets are converted to one set in these steps:
+ * Conversion of sets to one set, in these steps:
  *   1. Reader processes are forked, and the sets are opened.
  *   2. Neighbouring channels are grouped for averaging.
- *   3. The output is made with its subtables; those of UVFITS and FITS-IDI files are made as sets without rows first.
+ *   3. The output is created with its subtables. UVFITS and FITS-IDI files get their subtables from sets without rows,
+ *   which are made first.
  *   4. Blocks are read. Their rows are renumbered for the output, shifted to another phase centre, and averaged.
  *   5. The output is finished, and the numbers of rows are logged.
  */
@@ -39,20 +40,22 @@
 
 /* ---- The sign of uvw ---- */
 
-/* A comparison of uvw with the antenna positions, because programs differ in the direction of baselines. Zero at
- * first. */
+/* The comparison of uvw with antenna positions. It is needed because programs differ in the direction of baselines.
+ * Zero-initialised before the first row. */
 typedef struct uvw_sign {
-    double product, stored, computed; /* sums over rows of u u' + v v' + w w', of stored and computed coordinates */
-    int64_t n_along, n_against;       /* rows whose vectors lie within 26 degrees of each other, or of the opposite */
+    /* sums over rows of u u' + v v' + w w', and of the squares of stored and computed coordinates */
+    double product, stored, computed;
+    /* rows whose stored vector is within 26 degrees of the computed one, or of its opposite */
+    int64_t n_along, n_against;
 } uvw_sign;
 
-/* Vectors with a larger cosine of the angle between them have the same direction. */
+/* Two vectors have the same direction if the cosine of the angle between them is larger than this. */
 static const double NEAR = 0.9;
 
 /*
  * uvw_sign_add - add the rows of a block.
  * Given: antenna_m [..][3]  geocentric positions, by the antenna numbers of the rows
- *        ra_rad, dec_rad  the phase centre
+ *        ra_rad, dec_rad  phase centre of the rows
  */
 static void uvw_sign_add(uvw_sign *s, const double *antenna_m, double ra_rad, double dec_rad, const msi_set_row *row,
                          int64_t n_row)
@@ -61,7 +64,7 @@ static void uvw_sign_add(uvw_sign *s, const double *antenna_m, double ra_rad, do
         const msi_set_row *r = &row[i];
         const double *p = antenna_m + 3 * (int64_t)r->antenna1, *q = antenna_m + 3 * (int64_t)r->antenna2;
         const double x = q[0] - p[0], y = q[1] - p[1], z = q[2] - p[2];
-        /* The difference of UTC and UT1, precession and nutation are too small to change the sign. */
+        /* UTC - UT1, precession and nutation are too small to change the sign. */
         const double hour_rad = 2 * MSI_PI * msi_sidereal_turns(r->time_s / 86400) - ra_rad, sh = sin(hour_rad),
                      ch = cos(hour_rad);
         const double u = sh * x + ch * y, toward = ch * x - sh * y;
@@ -79,8 +82,8 @@ static void uvw_sign_add(uvw_sign *s, const double *antenna_m, double ra_rad, do
     }
 }
 
-/* uvw_sign_cosine - return 1 if uvw are ANTENNA2 minus ANTENNA1 by the antenna positions, -1 if they are the opposite,
- * a value between if they are neither, and 0 if nothing could be compared. */
+/* uvw_sign_cosine - return 1 if uvw agree with ANTENNA2 minus ANTENNA1 of the antenna positions, -1 if they are the
+ * opposite, a value in between if they agree with neither, and 0 if nothing could be compared. */
 static double uvw_sign_cosine(const uvw_sign *s)
 {
     const double length = sqrt(s->stored) * sqrt(s->computed);
@@ -89,10 +92,10 @@ static double uvw_sign_cosine(const uvw_sign *s)
 
 /* ---- A conversion ---- */
 
-/* If averages in progress take more than 1/4 of the memory limit, all but the current one end early. */
+/* If the averages in progress take more than 1 / this of the memory limit, all except the current one end early. */
 static const int64_t AVERAGES_DIVISOR = 4;
 
-/* Input size in bytes from which a reader process saves more time than its start costs. */
+/* For less input than this, in bytes, starting a reader process takes longer than it saves. */
 static const int64_t READER_MIN_BYTES = 50000000;
 
 /* The rows of one spectral setup and field of the output. */
@@ -107,18 +110,19 @@ typedef struct conversion {
     double ra_rad, dec_rad; /* direction of -shift */
     msi_ms_reader *reader;
     msi_reader_pool *readers; /* reader processes; NULL: this process reads */
-    msi_ms_reader *from;      /* gives the blocks; it is `reader`, unless readers open the sets again for an export */
+    /* reads the blocks; it is `reader`, unless reader processes open the sets again for an export */
+    msi_ms_reader *from;
     msi_ms_selection selection;
     msi_channel_groups *groups; /* [n_spw] */
     int averages, has_spectrum;
-    int has_file;             /* a set is a UVFITS or FITS-IDI file */
-    char (*tables)[PATH_MAX]; /* [n_set] sets with the subtables of files; "": none */
+    int has_file;             /* 1: an input is a UVFITS or FITS-IDI file */
+    char (*tables)[PATH_MAX]; /* [n_set] sets with the subtables of files; "": not needed */
     msi_average_time time;
     msi_set_output *out;
     int64_t n_stream, n_stream_allocated, n_read;
-    int64_t n_back; /* rows out of time order: msi_average_n_back */
+    int64_t n_back; /* number of rows out of time order: msi_average_n_back */
     stream *stream;
-    msi_set_row *row; /* [n_row_allocated] of the block */
+    msi_set_row *row; /* [n_row_allocated] rows of the block */
     int64_t n_row_allocated;
     msi_c32 *shifted; /* [n_shifted] visibilities of the block after the phase shift */
     int64_t n_shifted;
@@ -129,7 +133,7 @@ typedef struct conversion {
 
 /* ---- Groups of channels ---- */
 
-/* Group neighbouring channels. A group ends at a gap in frequency. */
+/* Divide channels into groups of neighbours. A group ends at a gap in frequency. */
 static int group_channels(const msi_ms_spw *spw, int64_t most, msi_channel_groups *g)
 {
     int32_t *first, n = 0;
@@ -238,7 +242,7 @@ static int find_stream(conversion *c, const msi_ms_block *b, msi_average **out)
     return MSI_OK;
 }
 
-/* Finish all averages except one, and free them. */
+/* Finish and free all averages except one. */
 static int end_others(conversion *c, const msi_average *but)
 {
     int64_t kept = 0;
@@ -247,7 +251,7 @@ static int end_others(conversion *c, const msi_average *but)
         if (a == but) {
             const stream present = c->stream[i];
             c->stream[i].average =
-                NULL; /* it moves to another place, so that it is freed only once if a later one fails */
+                NULL; /* it moves to another place; NULL here, so that it is not freed twice if a later one fails */
             c->stream[kept++] = present;
             continue;
         }
@@ -291,7 +295,7 @@ static void select_all(conversion *c)
     c->selection = o->shared.selection;
     c->selection.keep_flagged_rows = 1;
     c->selection.needs_one_time_scale = 1;
-    /* The selection may be empty in some members of a multi-MS. */
+    /* Some members of a multi-MS may have no selected rows. */
     c->selection.may_be_empty = o->shared.members != NULL;
 }
 
@@ -301,7 +305,7 @@ static int n_reader(const msi_sets_job *job)
     return msi_cpu_count() > 1 && msi_ms_paths_bytes(job->paths, job->n_path) >= READER_MIN_BYTES;
 }
 
-/* Fork the reader processes, before this process opens anything. */
+/* Fork the reader processes before this process opens any set. */
 static int start_readers(conversion *c)
 {
     const msi_sets_job *job = c->job;
@@ -319,7 +323,7 @@ static int open_in_readers(conversion *c)
     return msi_reader_pool_open(c->readers, &opening, &c->from);
 }
 
-/* Open the sets. This process opens them only without reader processes, or to check the tables for an export to
+/* Open the sets. If there are reader processes, this process opens them only to check the tables for an export to
  * UVFITS. */
 static int open_sets(conversion *c)
 {
@@ -340,7 +344,7 @@ static int open_reader(conversion *c)
     const msi_ms_reader *r = c->reader;
     c->ra_rad = o->shared.shift_ra_rad;
     c->dec_rad = o->shared.shift_dec_rad;
-    /* A FIELD table joined from several needs one frame; a multi-MS has only one FIELD table. */
+    /* A FIELD table that joins several needs one frame. A multi-MS has only one FIELD table. */
     if (o->shared.shift_set)
         MSI_TRY(msi_ms_reader_check_shift(r));
     else if (!msi_set_subtables_are_one(r, "FIELD"))
@@ -370,7 +374,7 @@ static void log_input(const conversion *c)
     if (n_out < n_in) msi_log_info("%lld channels are averaged to %lld", (long long)n_in, (long long)n_out);
 }
 
-/* Open the files among the sets, log what they are and what was assumed, and make their subtables. */
+/* Open the files among the inputs, log their properties and what was assumed, and make their subtables. */
 static int open_files(conversion *c)
 {
     msi_ms_reader *r = c->reader;
@@ -395,7 +399,7 @@ static int open_files(conversion *c)
     return MSI_OK;
 }
 
-/* Return 1 if channels are averaged in every window, because the rows then get new weights. */
+/* Return 1 if channels are averaged in every window: then all rows get new weights. */
 static int weights_are_made(const conversion *c)
 {
     for (int i = 0; i < msi_ms_reader_n_spw(c->reader); i++)
@@ -430,7 +434,7 @@ static int read_all(conversion *c)
     for (;;) {
         MSI_TRY(msi_ms_reader_next(c->from, &block));
         if (!block.n_row) break;
-        /* A reader resets the CPU time limit of its process only. */
+        /* The readers reset the CPU time limit only in their own processes. */
         msi_child_progress(MSI_CHILD_STEP_S);
         MSI_TRY(add_block(c, &block));
         c->n_read += block.n_row;
@@ -441,8 +445,8 @@ static int read_all(conversion *c)
     return msi_error_set(MSI_EINPUT, "%s: no row is left, because u, v, w are not finite in any row", c->job->name);
 }
 
-/* Log the direction of the baselines of imported files. Both signs are possible: only an image shows whether the sign
- * matches the phases of the visibilities. */
+/* Log the direction of the baselines of imported files. Both directions are valid: only an image shows whether the
+ * direction matches the phases of the visibilities. */
 static void log_uvw_sign(const conversion *c)
 {
     static const char flip[] = "if the image is mirrored, use -flip-uvw to change their sign";
@@ -501,7 +505,7 @@ static int convert_blocks(conversion *c)
     log_input(c);
     MSI_TRY(msi_smearing_report(c->reader, c->groups, c->job->options, &c->time));
     if (!c->job->to) return MSI_OK;
-    /* The reader processes start to read while the subtables are written. */
+    /* Let the reader processes start before the subtables are written. */
     if (c->readers && job->is_exported) MSI_TRY(open_in_readers(c));
     MSI_TRY(make_output(c));
     MSI_TRY(read_all(c));
@@ -524,7 +528,7 @@ int msi_convert_sets(const void *of)
 
 /* ---- Export to UVFITS ---- */
 
-/* Warn that the file, which has one position for each source, does not record the motion of a field. */
+/* Warn that a moving field has a fixed position in the file, because UVFITS has one position for each source. */
 static void warn_of_motion(const msi_ms_reader *reader)
 {
     const char *name;
@@ -560,7 +564,7 @@ static int check_on(void)
     return MSI_OK;
 }
 
-/* Check that the file holds what was written. */
+/* Check that the file has what was written. */
 static int check_exported(const msi_export_job *job, const msi_uvfits_report *r)
 {
     msi_uv_set *uv;
@@ -626,23 +630,23 @@ int msi_convert_store_check(const msi_convert_options *o)
     return MSI_OK;
 }
 
-/* The state of a store_conversion. */
+/* The state of making a store. */
 typedef struct store_conversion {
     const msi_store_job *job;
-    const char *path;         /* path of the set */
-    char real_path[PATH_MAX]; /* the same as an absolute path */
+    const char *path;         /* the set */
+    char real_path[PATH_MAX]; /* its absolute path */
     uint64_t state;
     msi_ms_selection selection;
     msi_ms_reader *reader;
     msi_msv_output *out;
-    int64_t n_read, n_kind; /* rows read; length of the arrays below */
+    int64_t n_read, n_kind; /* rows read so far; size of the arrays below */
     int32_t *antenna1, *antenna2;
     uint8_t *flag_row;
 } store_conversion;
 
 static int open_store_reader(store_conversion *c)
 {
-    /* Record the state before reading. Any later change makes the store older than its set. */
+    /* Store the state of the set before reading. Any later change makes the store older than its set. */
     if (!realpath(c->path, c->real_path)) return msi_error_set(MSI_EINPUT, "%s: %s", c->path, strerror(errno));
     msi_set_state(c->path, &c->state);
     c->selection = c->job->options->shared.selection;
@@ -664,7 +668,7 @@ static void log_store_input(const store_conversion *c)
                  msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
 }
 
-/* Copy antennas and FLAG_ROW of the rows of a block from the reader, which has them for all rows that it read. */
+/* Copy antennas and FLAG_ROW of a block's rows from the reader, which has them for all rows that it has read. */
 static int copy_row_kinds(store_conversion *c, const msi_ms_block *b)
 {
     const msi_ms_raw *raw = &c->reader->raw;

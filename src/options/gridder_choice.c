@@ -11,7 +11,7 @@
 
 enum { MAX_LIST = 128 };
 
-/* Add a word to a list, unless it is there already. */
+/* Add a word to a list, unless the list has it. */
 static void add_word(char list[MAX_LIST], const char *separator, const char *word)
 {
     const size_t length = strlen(word);

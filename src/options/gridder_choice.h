@@ -7,10 +7,10 @@
 #include "src/options/options.h"
 
 /*
- * msi_gridder_choice_methods, msi_gridder_choice_strategies - return the words of -gridder, and those of -strategy for
- *   all methods, from the table of strategies.
+ * msi_gridder_choice_methods, msi_gridder_choice_strategies - return the allowed words of -gridder, and those of
+ * -strategy for all methods, from the table of strategies.
  * Returns: words separated by |; borrowed, static
- * Notes:   the first call makes the list and must not run concurrently with another
+ * Notes:   the first call makes the list, and must not run at the same time as another call
  */
 const char *msi_gridder_choice_methods(void);
 const char *msi_gridder_choice_strategies(void);
@@ -21,7 +21,8 @@ int msi_gridder_choice_check(const msi_options *options);
 /* msi_gridder_choice_accuracy - return the default of -accuracy for a method. */
 double msi_gridder_choice_accuracy(const char *method);
 
-/* msi_gridder_choice_spec - return a specification with the members that all gridders of a run share; others are 0. */
+/* msi_gridder_choice_spec - return a specification with the members that all gridders of a run share; the others are 0.
+ * */
 msi_gridder_spec msi_gridder_choice_spec(const msi_options *options);
 
 /* msi_gridder_choice_log - log the line "gridder: .." that describes the plan, and another line if its strategy is not

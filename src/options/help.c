@@ -42,7 +42,7 @@ void msi_help_usage(FILE *out)
           out);
 }
 
-/* Print words from column `at` on, in lines up to LINE_WIDTH that begin at TEXT_COLUMN; return the last column. */
+/* Print words from column `at` on, in lines up to LINE_WIDTH that begin at TEXT_COLUMN. Return the last column. */
 static int print_words(FILE *out, int at, const char *text)
 {
     size_t length;
@@ -92,7 +92,7 @@ static void print_group(FILE *out, int group)
         if ((int)msi_option_group_of(o) == group) msi_help_print_option(out, o);
 }
 
-/* Print the answer to an option that only WSClean has. */
+/* Print what msimage does with an option that only WSClean has. */
 static void print_wsclean(FILE *out, const msi_wsclean_option *w)
 {
     char line[256];
@@ -101,7 +101,7 @@ static void print_wsclean(FILE *out, const msi_wsclean_option *w)
     if (w->value) fprintf(out, "Any other value is refused: %s.\n", w->else_why);
 }
 
-/* Print every option whose name or text has a word. Returns: their number */
+/* Print every option whose name or text contains a word. Returns: the number of options */
 static int print_found(FILE *out, const char *word)
 {
     const msi_option *o;
@@ -119,7 +119,7 @@ static int print_found(FILE *out, const char *word)
     return n;
 }
 
-/* Print the names of other options that have the name of an option in theirs. */
+/* Print the names of other options that contain the name of this option. */
 static void print_relatives(FILE *out, const msi_option *of)
 {
     const msi_option *o;
@@ -315,7 +315,7 @@ void msi_manual_bash(FILE *out)
           out);
 }
 
-/* Print the first sentence, escaped for single quotes and for the brackets of an _arguments specification. */
+/* Print the first sentence. Escape single quotes, and the brackets of an _arguments specification. */
 static void zsh_summary(FILE *out, const char *help)
 {
     const char *end = strstr(help, ". ");

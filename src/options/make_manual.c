@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* msimage-make-manual TEMPLATE MAN BASH ZSH: write the man page and the completions of msimage, for the build. */
+/* msimage-make-manual TEMPLATE MAN BASH ZSH: writes the man page and the completions of msimage, for the build. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -21,7 +21,7 @@ _Static_assert(sizeof(msi_backend) == sizeof(int) && sizeof(msi_precision_choice
                    sizeof(msi_model_interpolation) == sizeof(int) && sizeof(msi_kernel_lookup) == sizeof(int),
                "choices and flags are stored as int");
 
-/* An option's name with its dash, for messages. */
+/* The name of an option with its dash, for messages. */
 typedef struct dashed_name {
     char text[MAX_OPTION_NAME];
 } dashed_name;
@@ -302,7 +302,7 @@ int msi_read_shift(msi_options *options, const msi_option *option, int n_argumen
     return MSI_OK;
 }
 
-/* Read the polarisation at the beginning of text. Returns: the length of its name; 0 if there is none */
+/* Read the polarisation at the beginning of a text. Returns: the length of its name; 0 if there is none */
 static int leading_pol(msi_pol *pol, const char *text)
 {
     for (int i = MSI_POL_I; i <= MSI_POL_YY; i++) {
@@ -314,7 +314,7 @@ static int leading_pol(msi_pol *pol, const char *text)
     return 0;
 }
 
-/* Read a list of polarisations. Returned: list [MSI_MAX_POL], of which *n_pol are set */
+/* Read a list of polarisations. Returned: list [MSI_MAX_POL], *n_pol  length of the list */
 static int read_pols(msi_pol *list, int *n_pol, const msi_option *option, const char *const *argument)
 {
     const char *p = argument[0];
@@ -355,7 +355,7 @@ int msi_read_link_pol(msi_options *options, const msi_option *option, int n_argu
     return MSI_OK;
 }
 
-/* Answer words of other programs for weights: robust, briggs=0.5, a robustness alone, superuniform. */
+/* Refuse words for weights that other programs use: robust, briggs=0.5, a number, superuniform. */
 static int refuse_weight(const msi_option *option, const char *text)
 {
     char *end;
@@ -391,7 +391,7 @@ int msi_read_weight(msi_options *options, const msi_option *option, int n_argume
     return MSI_OK;
 }
 
-/* Read the width of a Gaussian taper: of its image, or of the taper itself in wavelengths. */
+/* Read the width of a Gaussian taper: as an angle in the image, or as a length in wavelengths. */
 static int taper_width(double *fwhm_rad, const msi_option *option, const char *text)
 {
     static const struct {
@@ -548,7 +548,7 @@ int msi_read_scales(msi_options *options, const msi_option *option, int n_argume
     return MSI_OK;
 }
 
-/* Read a list such as 0,2,5, without its repeats. Given and returned: *list  owned, replaced */
+/* Read a list such as 0,2,5, without duplicates. Given and returned: *list  owned, replaced */
 static int read_ids(const int **list, int *n_list, const msi_option *option, const char *text)
 {
     int64_t n_max = 1;
@@ -588,7 +588,7 @@ static int has_letter(const char *text)
     return *text != 0;
 }
 
-/* Read the frequency in the first `length` characters. Returns: 0, or another value if it is none */
+/* Read the frequency in the first `length` characters. Returns: 0; another value if they are no frequency */
 static int read_frequency(double *hz, const char *text, size_t length)
 {
     char number[48];
@@ -646,7 +646,7 @@ int msi_read_correction(msi_options *options, const msi_option *option, int n_ar
 int msi_read_reference(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;
-    /* An empty word is tclean's default. */
+    /* tclean's default is an empty text. */
     if (!*argument[0] || read_frequency(&options->clean.reference_hz, argument[0], strlen(argument[0])) == 0)
         return MSI_OK;
     return msi_error_set(MSI_EUSAGE, "-%s %s: give a frequency above 0, such as 1.4e9 or 1.4GHz", option->name,

@@ -19,7 +19,7 @@ const msi_option_group_text msi_option_groups[MSI_N_GROUP] = {
     [MSI_GROUP_OTHER] = {"other", "Log and help"},
 };
 
-/* All tables, in the order of the help, in which the defaults are also parsed. */
+/* All tables, in the order of the help. Defaults are parsed in the same order. */
 static const msi_option_table *const tables[] = {
     &msi_table_image,      &msi_table_samples,         &msi_table_weighting,  &msi_table_clean_loop,
     &msi_table_clean_mask, &msi_table_clean_component, &msi_table_clean_beam, &msi_table_clean_run,

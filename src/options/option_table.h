@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The options are rows of tables (table_*.c), which option_table.c joins to one list. The parser, -help, the man page
- * and the shell completions are made from this list.
+ * Options are rows of tables (table_*.c), which option_table.c joins to one list. The parser, -help, the man page and
+ * the shell completions are made from this list.
  */
 #ifndef MSI_SRC_OPTION_TABLE_H
 #define MSI_SRC_OPTION_TABLE_H
@@ -32,7 +32,7 @@ typedef struct msi_option_group_text {
 
 extern const msi_option_group_text msi_option_groups[MSI_N_GROUP];
 
-/* Completion of an argument without a list of choices. */
+/* How an argument without a list of choices is completed. */
 typedef enum msi_completion { MSI_COMPLETE_NOTHING, MSI_COMPLETE_PATH, MSI_COMPLETE_DIRECTORY } msi_completion;
 
 /* The kinds of run that an option applies to. */
@@ -53,8 +53,9 @@ struct msi_option {
     const char *name;  /* without the dash */
     const char *alias; /* a second spelling, or NULL */
     msi_option_use use;
-    const char *arguments;           /* the names of its arguments, separated by spaces; one in [] is optional */
-    const char *more_after;          /* first arguments that begin with it take the optional one; NULL: any does */
+    const char *arguments; /* the names of its arguments, separated by spaces; one in [] is optional */
+    /* the optional argument belongs only to first arguments that begin with this; NULL: to all */
+    const char *more_after;
     const char *fallback;            /* the default as an argument, parsed before the command line; NULL: none */
     const char *fallback_words;      /* the default in words, for the help; NULL: print `fallback` */
     const char *choices;             /* allowed words of the first argument, separated by |; NULL: any */
@@ -62,11 +63,11 @@ struct msi_option {
     msi_completion completion;
     const char *help; /* sentences; the shells show the first one */
     msi_option_reader *read;
-    size_t offset;    /* offset of the member of msi_options that `read` fills */
-    double low, high; /* range of a number, ends included; a flag stores `high` */
+    size_t offset;    /* offset of the member of msi_options that `read` sets */
+    double low, high; /* allowed range of a number, including both ends; a flag stores `high` */
 };
 
-/* A table holds the options of one subject. Several tables may belong to one group. */
+/* A table has the options of one subject. Several tables may belong to one group. */
 typedef struct msi_option_table {
     msi_option_group group;
     const msi_option *row;
@@ -83,10 +84,10 @@ int msi_option_count(void);
 /* msi_option_at - return the i-th option, in the order of the help; NULL past the last. */
 const msi_option *msi_option_at(int i);
 
-/* msi_option_group_of - return the group of a row of the tables; MSI_N_GROUP for any other row. */
+/* msi_option_group_of - return the group of a row of the tables; MSI_N_GROUP for other rows. */
 msi_option_group msi_option_group_of(const msi_option *option);
 
-/* msi_option_find - find the row of a name or alias, given without dashes; NULL if there is none. */
+/* msi_option_find - find the row with a name or alias, without dashes; NULL if there is none. */
 const msi_option *msi_option_find(const char *name);
 
 /* msi_option_arity - return the number of arguments, given the word that follows the option (NULL: none follows). */
@@ -113,7 +114,7 @@ const char *msi_option_default(const msi_option *option);
  */
 const char *msi_option_word(const char *list, char separator, int i, size_t *length);
 
-/* The readers. Each of these reads one type, into the member at the row's offset. */
+/* ---- Readers. Each of these reads one type, into the member at the row's offset. ---- */
 msi_option_reader msi_read_flag;      /* int: the row's `high` */
 msi_option_reader msi_read_text;      /* const char *, not empty */
 msi_option_reader msi_read_count;     /* int64_t in [low, high] */
@@ -129,10 +130,10 @@ msi_option_reader msi_read_pair;      /* two adjacent int64_t in [low, high] */
 msi_option_reader msi_read_spectral;  /* msi_spectral_value */
 msi_option_reader msi_read_frequency; /* double: Hz, above 0 */
 msi_option_reader msi_read_frame;     /* const char *: the frame in upper case */
-msi_option_reader msi_read_interval;  /* the same, or A 0: from A to the end */
+msi_option_reader msi_read_interval;  /* two adjacent int64_t, A < B, or A 0: from A to the end */
 msi_option_reader msi_read_png_range; /* the range of the pictures, A < B; also sets `png` */
 
-/* Each of these reads one option only. */
+/* Each of these reads only one option. */
 msi_option_reader msi_read_size;
 msi_option_reader msi_read_scale;
 msi_option_reader msi_read_shift;
@@ -162,7 +163,7 @@ msi_option_reader msi_read_tclean;
 msi_option_reader msi_read_uvcontsub;
 msi_option_reader msi_read_fit_channels;
 
-/* The member of msi_options that the row's reader fills. */
+/* The member of msi_options that the row's reader sets. */
 #define AT(member) .offset = offsetof(msi_options, member)
 
 #endif

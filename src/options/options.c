@@ -42,14 +42,14 @@ static int is_option(const char *word)
 
 enum { MOST_NAME = 64 };
 
-/* Copy the first n characters of a name, as far as they fit. */
+/* Copy the first n characters of a name, truncated to the buffer. */
 static void copy_name(char to[MOST_NAME], const char *from, size_t n)
 {
     snprintf(to, MOST_NAME, "%.*s", (int)(n < MOST_NAME ? n : MOST_NAME - 1), from);
 }
 
-/* Write an argument that was joined to its option as the words that the option takes: "512,512" as "512 512". If their
- * number is wrong, write the names of the arguments instead. */
+/* Split an argument that was joined to its option into the words that the option takes: "512,512" becomes "512 512". If
+ * their number is wrong, write the names of the arguments instead. */
 static void split_argument(char to[MOST_NAME], const char *joined, const msi_option *option, int arity)
 {
     const int has_more = option && strchr(option->arguments, '[') != NULL;
@@ -62,7 +62,7 @@ static void split_argument(char to[MOST_NAME], const char *joined, const msi_opt
     if (option && (n_word < arity || !*joined)) copy_name(to, option->arguments, strlen(option->arguments));
 }
 
-/* Refuse a word such as -niter=5, -niter5 or -j4: an option of n letters and its argument. */
+/* Refuse a word such as -niter=5, -niter5 or -j4, in which an option of n letters and its argument are joined. */
 static int joined_option(const char *word, const char *name, size_t n)
 {
     char only[MOST_NAME], argument[MOST_NAME];
@@ -76,7 +76,7 @@ static int joined_option(const char *word, const char *name, size_t n)
     return msi_error_set(MSI_EUSAGE, "%s: arguments follow after a space; write -%s %s", word, only, argument);
 }
 
-/* Return the letters of a word that are an option, if its argument is joined to it; 0: they are not. */
+/* Return the number of letters that are an option, if an argument is joined to it; 0 if there is none. */
 static size_t letters_of_joined(const char *name)
 {
     char only[MOST_NAME];
@@ -87,7 +87,7 @@ static size_t letters_of_joined(const char *name)
     return msi_option_find(only) || msi_wsclean_find(only) ? n : 0;
 }
 
-/* Find the option that a single letter means here or in other programs. */
+/* Find the option that a single letter means here, or in other programs. */
 static const msi_option *option_of_letter(char letter)
 {
     char names[MSI_SUGGESTION_SIZE];
@@ -96,14 +96,14 @@ static const msi_option *option_of_letter(char letter)
     return option || !msi_suggestion(names, word) ? option : msi_option_find(msi_parse_option_name(names));
 }
 
-/* Suggest options for joined letters, as curl and tar read them: -qv as -q -v, or -oout as -o out.
- * Returns: 0 if they mean no options, else 1 */
+/* Suggest options for joined letters, as curl and tar read them: -q -v for -qv, or -o out for -oout.
+ * Returns: 0 if the letters are no options, else 1 */
 static int suggest_letters(char names[MSI_SUGGESTION_SIZE], const char *name)
 {
     const msi_option *first = option_of_letter(name[0]);
     int used = 0;
     if (!first || !name[1]) return 0;
-    /* Names of options have dashes, too. */
+    /* The names of options have dashes too. */
     if (msi_option_arity(first, NULL) == 1 && strchr(name, '-')) return 0;
     if (msi_option_arity(first, NULL) == 1) {
         snprintf(names, MSI_SUGGESTION_SIZE, "-%s %s", first->name, name + 1);
@@ -137,14 +137,14 @@ static int unknown_option(const char *word)
 
 /* ---- A word that is read as a Measurement Set, but is none ---- */
 
-/* Return 1 if a word begins with a dash as word processors write it: U+2010 to U+2015, U+2212. */
+/* Return 1 if a word begins with a dash that a word processor wrote: U+2010 to U+2015, U+2212. */
 static int has_typographic_dash(const char *word)
 {
     const unsigned char *s = (const unsigned char *)word;
     return s[0] == 0xe2 && ((s[1] == 0x80 && s[2] >= 0x90 && s[2] <= 0x95) || (s[1] == 0x88 && s[2] == 0x92));
 }
 
-/* Return 1 if a word is a unit, which users write after a number and a space. */
+/* Return 1 if a word is a unit, which users may write after a number and a space. */
 static int is_unit(const char *word)
 {
     static const char *const unit[] = {"uasec", "masec", "asec", "arcsec", "amin",   "arcmin",  "deg", "rad",
@@ -155,14 +155,14 @@ static int is_unit(const char *word)
     return 0;
 }
 
-/* Return 1 if a word is NAME=VALUE, as CASA, MIRIAD and DP3 read it. */
+/* Return 1 if a word is NAME=VALUE, the syntax of CASA, MIRIAD and DP3. */
 static int is_assignment(const char *word)
 {
     const size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-");
     return n && word[n] == '=' && word[n + 1];
 }
 
-/* Return 1 if a word is the name of a file that users expect to be written. */
+/* Return 1 if a word looks like the name of an output file. */
 static int is_like_output(const char *word)
 {
     static const char *const end[] = {".html", ".png", ".txt", ".log", ".csv", ".json", ".fits", ".image"};
@@ -180,8 +180,9 @@ static int is_like_path(const char *word)
     return *end && strpbrk(word, "./") != NULL && !is_like_output(word);
 }
 
-/* Explain the first word after the options, if no file has this name and it looks like something else. Given:
- * words [n]  the word and those after it; before  the word before it; NULL: none */
+/* If no file has the name of the first word after the options, and it looks like something other than a path, report
+ * that.
+ * Given: words [n]  this word and those after it; before  the word before it; NULL: none */
 static int check_first_path(const char *const *words, int n, const char *before, const char *last_option)
 {
     const char *word = words[0];
@@ -193,7 +194,7 @@ static int check_first_path(const char *const *words, int n, const char *before,
     if (has_typographic_dash(word))
         return msi_error_set(MSI_EUSAGE, "%s: it begins with a typographic dash; options begin with the character -",
                              word);
-    /* Single letters, such as those of "-pol I V", are hardly options. */
+    /* Single letters, such as those of "-pol I V", are probably not options. */
     if (word[1] && msi_option_find(word))
         return msi_error_set(MSI_EUSAGE, "%s: options begin with a dash; write -%s", word, word);
     if (is_assignment(word))
@@ -223,11 +224,11 @@ static int check_first_path(const char *const *words, int n, const char *before,
     return MSI_OK;
 }
 
-/* Defaults of other programs, where they differ from those of this one. */
+/* Defaults of other programs that differ from those of msimage. */
 static const struct {
     msi_peer peer;
     const char *option, *argument; /* NULL: a flag */
-    int unless_joined;             /* not with -join-channels */
+    int unless_joined;             /* not used with -join-channels */
 } peer_defaults[] = {
     /* WSClean 3.1. */
     {MSI_PEER_WSCLEAN, "name", "wsclean", 0},
@@ -249,14 +250,14 @@ static const struct {
     {MSI_PEER_TCLEAN, "multiscale-shape", "spheroidal", 0},
 };
 
-/* A peer, and words of the command line on which its defaults depend. */
+/* Another program, and words of the command line on which its defaults depend. */
 typedef struct peer_words {
     msi_peer peer;
     int is_joined;
     double padding; /* 0: not given */
 } peer_words;
 
-/* Parse the defaults of a peer like words of the command line. */
+/* Parse the defaults of another program as if they were in the command line. */
 static int read_peer_defaults(msi_options *options, const peer_words *p)
 {
     for (size_t i = 0; i < sizeof peer_defaults / sizeof *peer_defaults; i++) {
@@ -265,18 +266,18 @@ static int read_peer_defaults(msi_options *options, const peer_words *p)
         const char *argument[] = {peer_defaults[i].argument};
         MSI_TRY(o->read(options, o, *argument ? 1 : 0, argument));
     }
-    /* WSClean's grid of weights belongs to its padded image. */
+    /* WSClean computes weights on the grid of its padded image. */
     if (p->peer == MSI_PEER_WSCLEAN && p->padding > 0) options->weighting.grid_padding = p->padding;
     return MSI_OK;
 }
 
-/* Parse the defaults like words of the command line. */
+/* Parse the defaults as if they were in the command line. */
 static int read_fallbacks(msi_options *options, const peer_words *peer)
 {
     const msi_option *o;
     for (int i = 0; (o = msi_option_at(i)); i++) {
         if (!o->fallback) continue;
-        /* A reader may keep a pointer into its argument; these strings are static. */
+        /* A reader may keep a pointer to its argument, so these strings are static. */
         const char *argument[] = {o->fallback};
         MSI_TRY(o->read(options, o, *o->fallback ? 1 : 0, argument));
     }
@@ -286,7 +287,7 @@ static int read_fallbacks(msi_options *options, const peer_words *peer)
     return MSI_OK;
 }
 
-/* Return 1 if a word is two values that other programs join, such as 0:3, 0~3, 64x64 or 30deg,40deg. */
+/* Return 1 if a word is two values as other programs join them, such as 0:3, 0~3, 64x64 or 30deg,40deg. */
 static int is_joined_pair(const char *word)
 {
     const size_t n = strspn(word, "0123456789.");
@@ -298,7 +299,7 @@ static int refuse_joined_pair(const char *name, const char *word, const char *wr
     return msi_error_set(MSI_EUSAGE, "-%s %s: its arguments are separate words; write -%s %s", name, word, name, write);
 }
 
-/* Check that n arguments follow the option at argv[i], and that none is an option, except for an optional one. */
+/* Check that n arguments follow the option at argv[i]. None of them may be an option, unless all are optional. */
 static int check_arguments(const char *name, int argc, const char *const *argv, int i, int n, const char *write)
 {
     for (int k = i + 1; k <= i + n; k++) {
@@ -313,7 +314,7 @@ static int check_arguments(const char *name, int argc, const char *const *argv, 
     return MSI_OK;
 }
 
-/* Return whether an option applies to a run of the given options and those for logs and resources. */
+/* Return 1 if an option applies to a run with the named options; options for logs and resources always do. */
 static int serves(const msi_option *o, const char *const *names)
 {
     static const char *const common[] = {"overwrite", "j", "mem", "abs-mem", "temp-dir", "dry-run", NULL};
@@ -351,7 +352,7 @@ static int read_own_option(msi_options *options, const msi_option *o, int n, con
     return is_pair ? refuse_joined_pair(o->name, argument[0], o->arguments) : rc;
 }
 
-/* Note an option of WSClean for the log, unless it is noted already. */
+/* Store an option of WSClean for the log, unless it is stored. */
 static void note_wsclean(msi_options *options, const msi_wsclean_option *w)
 {
     int noted = 0;
@@ -359,7 +360,7 @@ static void note_wsclean(msi_options *options, const msi_wsclean_option *w)
     if (!noted && options->n_wsclean < MSI_MAX_WSCLEAN) options->wsclean[options->n_wsclean++] = w;
 }
 
-/* Read an option that only WSClean has: refuse it, pass it to the corresponding option, or only note it. */
+/* Read an option that only WSClean has: refuse it, pass its arguments to the corresponding option, or only store it. */
 static int read_wsclean(msi_options *options, const msi_wsclean_option *w, int argc, const char *const *argv, int *i)
 {
     static const char *const arguments[] = {"", "VALUE", "VALUE VALUE", "VALUE VALUE VALUE"};
@@ -372,7 +373,7 @@ static int read_wsclean(msi_options *options, const msi_wsclean_option *w, int a
     return w->is == MSI_WSCLEAN_MAPPED ? read_own_option(options, msi_option_find(w->own), n, argument) : MSI_OK;
 }
 
-/* Read one option and its arguments. Given and returned: *i  index of the option, then of the last word read */
+/* Read one option and its arguments. Given and returned: *i  index of the option; on return, of the last word read */
 static int read_option(msi_options *options, int argc, const char *const *argv, int *i)
 {
     const char *name = msi_parse_option_name(argv[*i]);
@@ -405,22 +406,22 @@ void msi_options_limit_memory(msi_options *options)
     options->memory_limit_bytes = (int64_t)bytes;
 }
 
-/* Set what the word of -deconvolver stands for. */
+/* Set the options that the word of -deconvolver stands for. */
 static void set_deconvolver(msi_clean_options *c)
 {
     if (c->deconvolver == MSI_DECONVOLVER_HOGBOM) c->is_exact = 1;
     if (c->deconvolver == MSI_DECONVOLVER_MULTISCALE) c->multiscale = 1;
     if (c->deconvolver == MSI_DECONVOLVER_MTMFS)
         c->n_taylor = c->n_taylor == 0 ? 2 : c->n_taylor == 1 ? 0 : c->n_taylor;
-    /* Points by the rule of tclean's mtmfs are a scale too. */
+    /* With tclean's rule for scales, points are a scale too. */
     if (c->n_taylor && !c->multiscale && c->scale_rule == MSI_CLEAN_BY_POWER) {
         c->multiscale = c->n_scale = 1;
         c->scale[0] = 0;
     }
 }
 
-/* Say what -grid-with-beam means in other words: with a-terms the beam is one of them, and a prediction through the beam
- * is what -pb makes of -predict. Of a dirty image it is -apply-primary-beam, unless each station has its own beam. */
+/* Replace -grid-with-beam where another option has this meaning: with a-terms the beam is one of them, and with
+ * -predict it is -pb. In set_dependent_values, -grid-with-beam also sets -apply-primary-beam. */
 static void translate_grid_with_beam(msi_options *o)
 {
     if (o->facets.aterms) o->facets.beam |= o->pb.grid;
@@ -432,13 +433,13 @@ static void set_dependent_values(msi_options *o)
 {
     msi_uv_taper *taper = &o->weighting.taper;
     if (o->bandwidth_taper) o->weighting.rank_level = o->mf_weighting = 0;
-    /* tclean has other cells for densities of each channel than for those of all. */
+    /* For densities of each channel, tclean uses other cells than for densities of all channels. */
     o->weighting.is_centred =
         o->bandwidth_taper || (o->like == MSI_PEER_TCLEAN && !o->mf_weighting &&
                                (o->channels_out > 1 || o->cube.is_cube) && o->weighting.rank_level < 1);
     if (taper->at_cells || taper->inner_tukey > 0) taper->inner_lambda = o->selection.min_uv_lambda;
     if (taper->at_cells || taper->outer_tukey > 0) taper->outer_lambda = o->selection.max_uv_lambda;
-    /* Then the samples of cells within the limits are needed that are themselves outside of them. */
+    /* A cell within the limits may have samples outside them, and these are needed. */
     if (taper->at_cells) o->selection.min_uv_lambda = o->selection.max_uv_lambda = 0;
     o->pb.apply |= o->pb.grid;
     o->pb.correct |= o->pb.mosaic;
@@ -446,10 +447,10 @@ static void set_dependent_values(msi_options *o)
         o->selection.aims = o->pb.by_table ? MSI_MS_AIMS_ALL : MSI_MS_AIMS_IF_QUICK;
     if (o->pb.mosaic && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (o->make_psf_only || o->clean.niter || o->cube.restoring_beam) o->make_psf = 1;
-    /* A cleaned image has a lower noise floor than a dirty one. */
+    /* Cleaned images have less noise than dirty ones, so the default of -accuracy is smaller. */
     o->accuracy_follows = o->clean.niter && !(o->accuracy > 0);
     if (!(o->accuracy > 0)) o->accuracy = o->clean.niter ? 1e-5 : msi_gridder_choice_accuracy(o->gridder);
-    /* The default, field 0, would contradict fields selected by an expression. */
+    /* Field 0, the default, would contradict fields that an expression selects. */
     if (o->selection.mssel[MSI_MSSEL_FIELD] && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (o->cube.is_cube) o->selection.spectral_frame = o->cube.grid.frame;
     o->cube.grid.counts_in_window = o->selection.columns_may_differ = o->like == MSI_PEER_TCLEAN;
@@ -491,10 +492,10 @@ int msi_options_keep_command_line(msi_options *options, int argc, const char *co
     return MSI_OK;
 }
 
-/* The places in a command line. */
+/* Positions in a command line. */
 typedef struct word_places {
     int first_path, last_option;
-    int only_paths; /* the options end with -- */
+    int only_paths; /* 1: the options end with -- */
 } word_places;
 
 /* Read the defaults and then the options of the command line. */
@@ -523,7 +524,7 @@ static int parse(msi_options *options, int argc, const char *const *argv)
     MSI_TRY(read_words(options, argc, argv, &(peer_words){.peer = MSI_PEER_NONE}, &at));
     if (options->action != MSI_ACTION_RUN) return MSI_OK;
     if (options->like) {
-        /* The peer's defaults come before all words. */
+        /* The defaults of another program come before all words. */
         const peer_words peer = {options->like, options->clean.join_channels, options->padding};
         msi_options_free(options);
         MSI_TRY(read_words(options, argc, argv, &peer, &at));
@@ -614,8 +615,8 @@ int msi_options_check_paths(const msi_options *o)
     return MSI_OK;
 }
 
-/* Return whether the stations of a set have separate beams, by the file of beams, or the subtable that has their
- * layouts. */
+/* Return 1 if the stations of a set have different beams: by the file of beams, or by the subtable with their layouts.
+ * */
 static int has_stations(const msi_options *o)
 {
     char path[PATH_MAX];
@@ -676,8 +677,8 @@ uint64_t msi_options_command_hash(const msi_options *o)
     return msi_hash(0, o->command_line, (int64_t)strlen(o->command_line));
 }
 
-/* Return 1 if a TaQL condition has an index 0, such as UVW[0], which casacore accepts although indices begin at 1.
- * Brackets after a name hold indices, other brackets the members of a set. */
+/* Return 1 if a TaQL condition has an index 0, such as UVW[0]. casacore accepts it, although indices begin at 1.
+ * Brackets after a name contain indices; other brackets contain the members of a set. */
 static int has_index_0(const char *taql)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";

@@ -21,7 +21,8 @@
 #include "src/sky/stokes.h"
 #include "kernels/restoring_beam.h"
 
-/* -local-rms-method: the rms in a window around each pixel, or also the most negative residual in it. */
+/* -local-rms-method: the rms in a window around each pixel; or the rms, and the most negative residual in the window.
+ * */
 typedef enum msi_local_rms_method { MSI_LOCAL_RMS, MSI_LOCAL_RMS_WITH_MIN } msi_local_rms_method;
 
 /* Options of deconvolution. After msi_options_parse every value is inside its documented range. */
@@ -29,9 +30,9 @@ typedef struct msi_clean_options {
     int64_t niter;             /* maximum of minor iterations of a joined group; 0: no cleaning */
     int64_t nmiter;            /* maximum of major cycles; 0: no limit */
     int64_t auto_mask_nmiter;  /* maximum of major cycles in the mask of auto_mask */
-    int64_t force_mask_rounds; /* major cycles that do not enter that mask */
-    int previous_mask;         /* that mask begins with the components of the previous channel */
-    int skip_final;            /* make no residual after the last minor iterations */
+    int64_t force_mask_rounds; /* number of major cycles in which the whole image is searched despite that mask */
+    int previous_mask;         /* 1: that mask begins with the components of the previous channel */
+    int skip_final;            /* 1: make no residual after the last minor iterations */
     double gain, mgain;
     double threshold_jy, auto_mask_jy; /* 0: none */
     double auto_threshold, auto_mask;  /* in sigma; 0: none */
@@ -43,15 +44,15 @@ typedef struct msi_clean_options {
     double local_rms_window; /* beams */
     msi_local_rms_method local_rms_method;
     double local_rms_strength;   /* 0: local noise is not used */
-    const char *force_spectrum;  /* images of the terms of log_fit_terms after the first; NULL: they are fitted */
+    const char *force_spectrum;  /* images of the terms of log_fit_terms after the first; NULL: all terms are fitted */
     const char *local_rms_image; /* NULL: the noise is measured */
 
-    int is_exact; /* Hogbom's loop over the whole image */
+    int is_exact; /* 1: Hogbom's loop over the whole image */
     int multiscale;
     double scale[MSI_CLEAN_MAX_SCALE]; /* [n_scale] pixels, ascending from 0 */
-    int no_points;                     /* scale 0 is not used */
+    int no_points;                     /* 1: scale 0 is not used */
     int n_scale;                       /* 0: scales are chosen */
-    int64_t max_scales;                /* maximum of scales if they are chosen; 0: no limit */
+    int64_t max_scales;                /* largest number of scales if they are chosen; 0: no limit */
     double scale_bias, scale_gain;
     msi_clean_shape shape;
     msi_clean_scale_rule scale_rule;
@@ -60,58 +61,62 @@ typedef struct msi_clean_options {
     int join_channels, join_pols, squared_join;
     unsigned link_pols;                         /* bit p: search msi_pol p of the joined polarisations; 0: search all */
     int64_t fit_terms, log_fit_terms;           /* 0: no such fit */
-    double correction_hz;                       /* -spectral-correction: the reference frequency; 0: none */
+    double correction_hz;                       /* reference frequency of -spectral-correction; 0: not given */
     double correction_term[MSI_CLEAN_MAX_TERM]; /* [n_correction] a_0 10^(a_1 x + ..), x = log10(freq / reference) */
     int n_correction;
     int64_t n_taylor;               /* Taylor terms of mtmfs, at least 2; 0: none */
-    int deconvolver;                /* the word of -deconvolver */
+    int deconvolver;                /* index of the word of -deconvolver */
     double reference_hz;            /* -reffreq; 0: the middle of the band */
     int64_t deconvolution_channels; /* channels to clean, each a mean of output channels; 0: all output channels */
 
     const char *fits_mask, *casa_mask, *region_mask, *any_mask; /* NULL: none; at most one is given */
-    const char *scale_mask;                                     /* NULL: none; may be given together with these */
+    /* NULL: none; it may be given together with one of these */
+    const char *scale_mask;
     int has_horizon;
-    double horizon_rad; /* components are at least this far from the horizon */
+    double horizon_rad; /* components must be at least this far from the horizon */
     int multithresh;
     msi_auto_mask_spec mask; /* for multithresh; the beam and members that depend on the image are 0 */
     int64_t grow_iterations; /* copied to mask.grow_iterations */
     msi_beam_choice beam;
     int mgain_given;
 
-    int continues;                       /* start from the models of `name` */
+    int continues;                       /* 1: start from the models with the prefix `name` */
     const char *reuse_psf, *reuse_dirty; /* prefixes of images of an earlier run; NULL: make them */
     int resume;
     double checkpoint_s;          /* shortest time between checkpoints */
     int update_model, keep_model; /* -update-model-required, -no-update-model-required */
     int no_dirty, save_first_residual;
-    int save_sources; /* the scales are Gaussians then */
+    int save_sources; /* 1: the scales are Gaussians then */
 } msi_clean_options;
 
-/* -deconvolver: the method by tclean's name. */
+/* -deconvolver: methods by tclean's names. */
 enum { MSI_DECONVOLVER_CLARK, MSI_DECONVOLVER_HOGBOM, MSI_DECONVOLVER_MULTISCALE, MSI_DECONVOLVER_MTMFS };
 
 /* Primary beams. */
 typedef struct msi_pb_options {
-    const char *model;          /* the word of -pb; NULL: auto, and off for predictions */
+    const char *model;          /* argument of -pb; NULL: auto, or off for predictions */
     int apply, reuse, save_psf; /* -apply-primary-beam, -reuse-primary-beam, -save-psf-pb */
-    int grid;                   /* -grid-with-beam: cleaned models are seen through the beam; sets apply */
-    int by_table;               /* -use-pointing: dishes point where POINTING says */
-    int mosaic;                 /* -mosaic: fields are joined through their beams; sets correct unless apply is set */
-    int weighs_fields;          /* -mosweight: densities of each field by itself */
-    double limit;               /* -primary-beam-limit */
-    int is_differential;        /* -use-differential-lofar-beam */
-    int correct;                /* -pbcor */
-    double pblimit;             /* -pblimit; negative: no limit */
-    double mask;                /* -pbmask; 0: none */
+    /* -grid-with-beam: residuals of models are computed through the beam; also sets apply */
+    int grid;
+    int by_table; /* -use-pointing: dishes point as POINTING says */
+    /* -mosaic: fields are joined through their beams; also sets correct, unless apply is set */
+    int mosaic;
+    int weighs_fields;   /* -mosweight: each field has separate densities */
+    double limit;        /* -primary-beam-limit */
+    int is_differential; /* -use-differential-lofar-beam */
+    int correct;         /* -pbcor */
+    double pblimit;      /* -pblimit; negative: no limit */
+    double mask;         /* -pbmask; 0: none */
 } msi_pb_options;
 
-/* -restoring-beam: the beam of each plane of a cube, or one for all. */
+/* -restoring-beam: each plane of a cube has its beam, or all have one. */
 typedef enum msi_restoring_planes { MSI_RESTORE_EACH, MSI_RESTORE_COMMON, MSI_RESTORE_LARGEST } msi_restoring_planes;
 
 /* Spectral cubes. */
 typedef struct msi_cube_options {
-    int is_cube;           /* the output channels are planes of one file; channels_out 1: those of the data */
-    msi_cube_request grid; /* evenly spaced planes instead, if it is made */
+    /* 1: output channels are planes of one file; then channels_out 1 means the channels of the data */
+    int is_cube;
+    msi_cube_request grid; /* evenly spaced planes instead, if it is given */
     msi_restoring_planes restoring_beam;
     msi_continuum continuum; /* -uvcontsub, with or without a cube */
 } msi_cube_options;
@@ -121,20 +126,20 @@ typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } 
 /* -model-interpolation: the model at a frequency between channel images. */
 typedef enum msi_model_interpolation { MSI_MODEL_NEAREST, MSI_MODEL_LINEAR } msi_model_interpolation;
 
-/* -like: the program whose defaults are taken. */
+/* -like: the program whose defaults are used. */
 typedef enum msi_peer { MSI_PEER_NONE, MSI_PEER_WSCLEAN, MSI_PEER_TCLEAN } msi_peer;
 
 enum { MSI_MAX_POL = 12, MSI_MAX_WSCLEAN = 96 };
 
-/* -restore or -restore-list. No Measurement Set is read then. */
+/* -restore or -restore-list. These do not read a Measurement Set. */
 typedef struct msi_restore_options {
-    const char *residual, *model, *out; /* files; NULL: the run is not a restoration */
+    const char *residual, *model, *out; /* files; NULL: not given */
     int is_list;                        /* `model` is a list of sources */
 } msi_restore_options;
 
-/* -draw-model. A Measurement Set is read only for its phase centre, if has_centre is 0. */
+/* -draw-model. A Measurement Set is read only if has_centre is 0, for its phase centre. */
 typedef struct msi_draw_options {
-    const char *list; /* file; NULL: the run does not draw a model */
+    const char *list; /* file; NULL: not given */
     int has_centre;
     double ra_rad, dec_rad;
     double freq_hz, bandwidth_hz; /* bandwidth > 0 if n_term > 1 */
@@ -144,7 +149,7 @@ typedef struct msi_draw_options {
 
 enum { MSI_MAX_GPUS = 64 };
 
-/* -gpus. MSI_GPUS_ONE is the first GPU of the host, or the next one for each rank of the host. */
+/* -gpus. MSI_GPUS_ONE is the first GPU of the host; if the host has several ranks, each takes the next one. */
 typedef struct msi_gpus {
     enum { MSI_GPUS_ONE, MSI_GPUS_AUTO, MSI_GPUS_ALL, MSI_GPUS_COUNT, MSI_GPUS_LIST } kind;
     int n;                    /* number of GPUs for MSI_GPUS_COUNT and MSI_GPUS_LIST */
@@ -159,7 +164,7 @@ typedef struct msi_options {
     msi_action action;
     const char *help_topic; /* the word after -help; NULL: print everything */
 
-    const char *const *ms_paths; /* [n_ms]; at least one for MSI_ACTION_RUN, except to restore */
+    const char *const *ms_paths; /* [n_ms] at least one for MSI_ACTION_RUN, except with -restore */
     int n_ms;
     const char *const *given_paths; /* [n_given] as on the command line; ms_paths has the members of a multi-MS */
     int n_given;
@@ -167,13 +172,14 @@ typedef struct msi_options {
     msi_ms_selection selection; /* fields and spws are owned; coordinates_only is 0 */
     int allow_stale;            /* accept visibility stores that are older than their sets */
 
-    int subtract_model; /* selection.model_column is MODEL_DATA then */
+    int subtract_model; /* 1: selection.model_column is MODEL_DATA */
 
     msi_peer like;
-    const char *name;            /* prefix of the output files, or of the models to predict */
-    msi_image_geometry geometry; /* even sizes of 16 to 2^30 pixels; with predict those of the models; 0: not given */
-    const char *bare_scale;      /* the argument of -scale if it has no unit; else NULL */
-    int pol_given;               /* -pol was given */
+    const char *name; /* prefix of the output files, or of the models to predict */
+    /* even sizes of 16 to 2^30 pixels; with predict, the geometry of the models; 0: not given */
+    msi_image_geometry geometry;
+    const char *bare_scale; /* argument of -scale if it has no unit; else NULL */
+    int pol_given;          /* -pol was given */
     int n_pol;
     msi_pol pol[MSI_MAX_POL]; /* in the given order, without duplicates */
     int make_psf;             /* also set if make_psf_only or cleaning is set */
@@ -183,25 +189,25 @@ typedef struct msi_options {
     int64_t intervals_out;         /* >= 1 */
     int shift_set;
     double shift_ra_rad, shift_dec_rad; /* 0 <= ra < 2 pi, |dec| <= pi/2; not used with shift_is_field */
-    int shift_is_field;                 /* the centre is the phase centre of field shift_field of the first set */
+    int shift_is_field;                 /* 1: the centre is the phase centre of field shift_field of the first set */
     int64_t shift_field;
 
     msi_weighting weighting; /* robust in [-10, 10], 0 unless Briggs; most_w_lambda is 0 */
     msi_stokes_weight stokes_weight;
     int weight_given;
-    int mf_weighting;      /* densities over all channels, not over each output channel */
-    int bandwidth_taper;   /* Briggs' densities are divided by CASA's rule; mf_weighting is 0 then */
+    int mf_weighting;      /* 1: densities of all channels; 0: of each output channel */
+    int bandwidth_taper;   /* 1: Briggs' densities are divided by CASA's rule; mf_weighting is then 0 */
     double most_w_percent; /* percentage of the largest |w| of an output channel; 0 or 100: no limit */
 
     msi_clean_options clean;
-    const char *only_clean; /* the first given option of deconvolution except -niter; NULL: none */
+    const char *only_clean; /* first given option of deconvolution, except -niter; NULL: none */
 
     msi_pb_options pb;
     msi_facet_options facets;
     msi_cube_options cube;
 
     double accuracy;          /* 1e-12 .. 1e-2 */
-    int accuracy_follows;     /* cleaning without -accuracy: residuals of a deep image use a smaller one */
+    int accuracy_follows;     /* 1: cleaning without -accuracy, so that residuals of a deep image use a smaller one */
     const char *gridder;      /* a method of kernels/strategy.h */
     const char *strategy;     /* a strategy of the method for this kind of run, or MSI_STRATEGY_OPEN */
     int64_t n_slice;          /* for w-projection; 0: chosen from the accuracy */
@@ -210,18 +216,18 @@ typedef struct msi_options {
     msi_precision_choice precision;
     double padding; /* the minimum, 1 .. 4; 0: chosen from the accuracy */
 
-    int predict;               /* predict visibilities; otherwise make images */
-    const char *model_column;  /* column to write for MSI_MS_WRITE_REPLACE; NULL for other operations */
-    const char *output_column; /* column to write for other operations; NULL for MSI_MS_WRITE_REPLACE */
+    int predict;               /* 1: predict visibilities; 0: make images */
+    const char *model_column;  /* column written by MSI_MS_WRITE_REPLACE; NULL for other operations */
+    const char *output_column; /* column written by other operations; NULL for MSI_MS_WRITE_REPLACE */
     msi_ms_write_op predict_op;
-    int drop_old; /* remove the old columns that predictions kept */
+    int drop_old; /* 1: remove the old columns that predictions have kept */
     msi_model_interpolation model_interpolation;
-    int force; /* predict even if the model does not seem to belong to the set */
+    int force; /* 1: predict even if the model does not seem to belong to the set */
 
     msi_restore_options restore;
     msi_draw_options draw;
-    const char *not_restore, *not_draw; /* the first given option that does not apply to a restoration or to drawing a
-                                           model; NULL: none */
+    /* first given option that a restoration, or drawing a model, does not use; NULL: none */
+    const char *not_restore, *not_draw;
 
     int save_weights, save_uv, png, report;
     msi_picture_style picture;
@@ -234,25 +240,25 @@ typedef struct msi_options {
     msi_log_level log_level;
     int log_time;
 
-    msi_words tclean;   /* owned; the words that -tclean stands for; empty: it is not given */
+    msi_words tclean;   /* owned; words that replace -tclean; empty: not given */
     char *command_line; /* owned; quoted for a shell, for HISTORY */
 
     int n_wsclean; /* options of WSClean that were accepted or mapped, each once, for the log */
     const msi_wsclean_option *wsclean[MSI_MAX_WSCLEAN];
 
     const char *only_imaging, *only_predict,
-        *only_draw;                   /* the first given option of one kind of run only; NULL: none */
+        *only_draw;                   /* first given option that only this kind of run uses; NULL: none */
     double memory_percent, memory_gb; /* as given, for memory_limit_bytes; 0: not given */
 } msi_options;
 
 /*
- * msi_options_parse - parse and check a command line. It accesses no file, except that it looks whether the paths exist,
- * to explain a word that is not a path.
+ * msi_options_parse - parse and check a command line. It does not access files, except that it checks whether paths
+ * exist, to explain a word that is not a path.
  *
  * Given:     argc, argv  of main; argv must outlive the options
- * Returned:  *options, to be freed by msi_options_free even after a failure
+ * Returned:  *options, must be freed by msi_options_free, also after a failure
  * Returns:   0, MSI_EUSAGE (the message names the option and gives advice), MSI_ENOMEM
- * Notes:     -help and -version end the parsing; the words after them are ignored, and no Measurement Set is needed.
+ * Notes:     -help and -version end parsing: words after them are ignored, and no Measurement Set is needed.
  *            If an option is repeated, the last one is used.
  */
 int msi_options_parse(msi_options *options, int argc, const char *const *argv);
@@ -268,12 +274,12 @@ int msi_options_keep_command_line(msi_options *options, int argc, const char *co
 /* msi_options_limit_memory - set memory_limit_bytes from memory_percent and memory_gb. */
 void msi_options_limit_memory(msi_options *options);
 
-/* msi_options_check - check options against each other; msi_options_check_facets, only those of facets, again after
- * a-terms have been read. Returns: 0, MSI_EUSAGE */
+/* msi_options_check - check options against each other. msi_options_check_facets - check only those of facets, again
+ * after a-terms have been read. Returns: 0, MSI_EUSAGE */
 int msi_options_check(const msi_options *options);
 int msi_options_check_facets(const msi_options *options);
 
-/* msi_options_has_sign - return whether the peaks of a clean have a sign, which those of several joined images lack. */
+/* msi_options_has_sign - return 1 if the peaks of a search have a sign; those of several joined images have none. */
 int msi_options_has_sign(const msi_options *options);
 
 /*
@@ -286,44 +292,47 @@ int msi_options_check_selection(const msi_ms_selection *selection);
  * msi_options_expand_multi_ms - replace every multi-MS in ms_paths by its members.
  * Returns: 0, MSI_EUSAGE (an option counts time steps, which a multi-MS counts in each member), or a code of
  *          msi_ms_members
- * Notes:   it forks; call it before any thread is started.
+ * Notes:   it forks, so call it before any thread is started.
  */
 int msi_options_expand_multi_ms(msi_options *options);
 
-/* msi_options_check_paths - explain the path of a set that does not exist and looks like several, or like a pattern.
+/* msi_options_check_paths - if a path does not exist and looks like several paths, or like a pattern, report this.
  * Returns: 0, MSI_EINPUT */
 int msi_options_check_paths(const msi_options *options);
 
-/* msi_options_read_aterms - find out whether the configuration of a-terms names the beam. If the stations of the sets have
- * separate beams, -grid-with-beam and -predict -pb become an a-term. Returns: 0, MSI_EINPUT, MSI_EUSAGE, MSI_ENOMEM */
+/* msi_options_read_aterms - read whether the configuration of a-terms has the beam. If the stations of the sets have
+ * different beams, replace -grid-with-beam and -predict -pb by an a-term. Returns: 0, MSI_EINPUT, MSI_EUSAGE,
+ * MSI_ENOMEM */
 int msi_options_read_aterms(msi_options *options);
 
-/* msi_clean_options_makes_mask - return 1 if components are found first, and then cleaned within the mask that they make. */
+/* msi_clean_options_makes_mask - return 1 if components are first found, and then cleaned within the mask that they
+ * form. */
 static inline int msi_clean_options_makes_mask(const msi_clean_options *options)
 {
     return options->auto_mask > 0 || options->auto_mask_jy > 0;
 }
 
 /*
- * msi_clean_options_mask - find the mask that is given.
- * Returned: *option  its option, such as "fits-mask"
- * Returns:  its argument; NULL: none is given
+ * msi_clean_options_mask - find the given mask.
+ * Returned: *option  name of its option, such as "fits-mask"
+ * Returns:  the option's argument; NULL if no mask is given
  */
 const char *msi_clean_options_mask(const msi_clean_options *options, const char **option);
 
-/* msi_options_planes - list the image planes of -pol. Joined cross-hands are imaged as their mean, so that all four
- * correlations are four planes. Returns: their number */
+/* msi_options_planes - list the image planes of -pol. Joined cross-hands are imaged as their mean, so that four
+ * correlations are four planes. Returns: the number of planes */
 int msi_options_planes(const msi_options *options, msi_plane planes[MSI_MAX_PLANES]);
 
 /* msi_clean_options_searched_planes - return the image planes that -link-polarizations searches, as the bits of
- * msi_cleaner_spec; 0: all. */
+ * msi_cleaner_spec; 0: all planes. */
 unsigned msi_clean_options_searched_planes(const msi_options *options);
 
-/* msi_clean_options_writes_model - return 1 if MODEL_DATA is to be written: as requested, or because -mgain was given
- * and is below 1; never if MODEL_DATA is subtracted. */
+/* msi_clean_options_writes_model - return 1 if MODEL_DATA will be written: if requested, or if -mgain is given and
+ * below 1; never if MODEL_DATA is subtracted. */
 int msi_clean_options_writes_model(const msi_options *options);
 
-/* msi_options_has_facets - return 1 if images are made by facets; msi_options_has_gains - with solutions or a beam. */
+/* msi_options_has_facets - return 1 if images are made by facets. msi_options_has_gains - and if solutions or a beam
+ * apply. */
 int msi_options_has_gains(const msi_options *options);
 int msi_options_has_facets(const msi_options *options);
 
@@ -335,7 +344,7 @@ void msi_options_log(const msi_options *options);
 
 /*
  * msi_options_selection_words - write a selection as options of the command line.
- * Returned: text [size]  such as "-field 0,2 -spws 1", cut to size; never empty
+ * Returned: text [size]  such as "-field 0,2 -spws 1", truncated to size; never empty
  */
 void msi_options_selection_words(const msi_ms_selection *selection, char *text, size_t size);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Checks of options against each other, after all have been read: deconvolution first, then images, beams, facets, cubes
- * and predictions; msi_options_check is the list of all. Each refuses the first pair that it finds, with what to change.
+ * Checks of options against each other, after all are read: of deconvolution, images, beams, facets, cubes and
+ * predictions. msi_options_check calls all of them. Each check refuses the first conflict that it finds, and says what
+ * to change.
  */
 #include "src/options/options.h"
 
@@ -73,7 +74,7 @@ int msi_options_has_sign(const msi_options *o)
     return !o->clean.join_pols || (searched && !(searched & (searched - 1)));
 }
 
-/* Check that there are at least two joined images, and not more than a cleaner allows. */
+/* Check that at least two images are joined, and not more than a cleaner allows. */
 static int check_joined(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
@@ -180,7 +181,7 @@ static int check_taylor(const msi_options *o)
     return MSI_OK;
 }
 
-/* A beam wider than the image is a mistake. */
+/* Refuse a beam that is wider than the image, which is a mistake. */
 static int check_beam(const msi_options *o)
 {
     const msi_beam *b = &o->clean.beam.given;
@@ -206,7 +207,7 @@ static int check_scales(const msi_options *o)
         c->scale[c->n_scale - 1], (long long)edge);
 }
 
-/* The format can list other Stokes parameters together with I, but not without it. */
+/* Check the list of sources: it can have other Stokes parameters together with I, but not without I. */
 static int check_sources(const msi_options *o)
 {
     int has_i = 0;
@@ -216,7 +217,7 @@ static int check_sources(const msi_options *o)
                                      "or leave it out");
 }
 
-/* MODEL_DATA has the sum of all models: none may hold the flux of another. */
+/* MODEL_DATA is the sum of all models, so no flux may be in two of them. */
 static int check_model_pols(const msi_options *o)
 {
     for (int i = 0; i < o->n_pol && msi_clean_options_writes_model(o); i++)
@@ -229,7 +230,7 @@ static int check_model_pols(const msi_options *o)
     return MSI_OK;
 }
 
-/* MODEL_DATA must be subtracted only once, and must not change. */
+/* MODEL_DATA must be subtracted only once, and must not change during the run. */
 static int check_subtract_model(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
@@ -247,7 +248,7 @@ static int check_subtract_model(const msi_options *o)
     return MSI_OK;
 }
 
-/* The options of masks that are read. */
+/* The options that name a mask. */
 static const struct {
     const char *name;
     size_t offset;
@@ -386,7 +387,7 @@ int msi_options_has_gains(const msi_options *o)
 
 int msi_options_has_facets(const msi_options *o)
 {
-    /* The point spread function alone does not depend on facets without solutions and beams. */
+    /* Without solutions and beams, the PSF alone does not depend on facets. */
     const msi_facet_options *f = &o->facets;
     return f->aterms || ((f->regions || f->automatic) && (!o->make_psf_only || f->files || f->beam));
 }
@@ -548,8 +549,8 @@ static int check_imaging(const msi_options *o)
         return msi_error_set(MSI_EUSAGE, "-scale: it is missing; give the size of a pixel, such as -scale 2asec");
     int64_t longer = g->nx > g->ny ? g->nx : g->ny;
     double cell_deg = g->cell_x_rad * 180 / MSI_PI, span_deg = (double)longer * cell_deg;
-    /* Pixels beyond the horizon are NaN, which is not an error. With such coarse pixels, the unit of the scale is
-     * probably wrong; with finer ones the memory plan reports an image that is too large. */
+    /* Pixels beyond the horizon are NaN, which is not an error. But if pixels are this coarse, the unit of the scale is
+     * probably wrong. The memory plan reports images that are too large. */
     if (span_deg > 180 && o->bare_scale)
         return msi_error_set(MSI_EUSAGE,
                              "-scale %s is %s degrees: %lld pixels span %.6g degrees, more than half the sky; %sasec?",

@@ -13,7 +13,7 @@
 #include "src/options/tclean_words.h"
 #include "src/options/wsclean_options.h"
 
-/* A word of CASA or of another program, with the option of the same meaning, or with advice if there is no such option.
+/* A word of CASA or another program, with the option of the same meaning; or with advice if there is no such option.
  * Options with a similar name are then not suggested. */
 typedef struct foreign_name {
     const char *name, *option, *advice;
@@ -32,8 +32,8 @@ typedef struct foreign_name {
 #define CHANNELS    "-channel-range selects channels, -channels-out makes several images of the band"
 #define WEIGHTS     "-weight takes natural, uniform, or briggs and the robustness, as in -weight briggs 0.5"
 
-/* Words that users may try as options of msimage: parameters of tclean that no single option replaces (the others are
- * rows of tclean_words.c), parameters of mstransform, and options of other programs. */
+/* Words that users may try as options of msimage: parameters of tclean for which there is no single option (the others
+ * are rows of tclean_words.c), parameters of mstransform, and options of other programs. */
 static const foreign_name imaging_names[] = {
     {"N", NULL, NITER_NAME},
     {"baseline", "select-antenna", NULL},
@@ -179,7 +179,7 @@ static int smaller_of(int a, int b)
     return a < b ? a : b;
 }
 
-/* Count the letters to change, insert, delete, or swap with their neighbour to make one short word of another
+/* Count the letters to change, insert, delete or swap with their neighbour, to turn one short word into another
  * (optimal string alignment). */
 static int edit_distance(const char *a, int n_a, const char *b, int n_b)
 {
@@ -197,8 +197,8 @@ static int edit_distance(const char *a, int n_a, const char *b, int n_b)
     return d[n_a][n_b];
 }
 
-/* Return the distance of two words, or FAR if they are not similar. Similar words begin with the same letter, and one
- * letter in three of the shorter word differs at most, or the shorter word is the start of the other one. */
+/* Return the distance of two words, or FAR if they are not similar. Similar words begin with the same letter, and at
+ * most one letter in three of the shorter word differs, or the shorter word is the beginning of the other one. */
 static int word_distance(const char *a, int n_a, const char *b, int n_b)
 {
     const int shorter = smaller_of(n_a, n_b);
@@ -235,15 +235,15 @@ static int option_distance(const char *name, const char *other)
     }
 }
 
-/* Return the i-th name: first the names of the option table, then those of WSClean's other options. "": skip it; NULL:
- * past the last. */
+/* Return the i-th name: first names of the option table, then those of WSClean's other options. "": skip this one;
+ * NULL: after the last. */
 static const char *known_name_at(int i)
 {
     const msi_option *o = msi_option_at(i);
     if (o) return o->name;
     i -= msi_option_count();
     if (i >= msi_wsclean_count) return NULL;
-    /* The option itself is suggested, not a former name without dashes. */
+    /* Suggest the option itself instead of its former name without dashes. */
     const msi_wsclean_option *w = &msi_wsclean_table[i];
     return w->is == MSI_WSCLEAN_MAPPED && same_but_dashes(w->name, w->own) ? "" : w->name;
 }
@@ -336,7 +336,7 @@ const int msi_hint_count = sizeof msi_hint_table / sizeof *msi_hint_table;
 static const char GPU_MEMORY[] =
     "; nvidia-smi lists the processes that use the GPU; use -gpus to choose other GPUs, or -backend cpu";
 
-/* CUDA reports a failed allocation in words. cuFFT reports plans whose tables do not fit by CUFFT_ALLOC_FAILED (2) and
+/* Return 1 if a GPU has not enough memory. CUDA reports this in words; cuFFT reports it by CUFFT_ALLOC_FAILED (2) or
  * CUFFT_INTERNAL_ERROR (5). */
 static int is_gpu_memory(const char *line)
 {
@@ -378,11 +378,11 @@ static int is_changed(const char *path, const struct timespec *since)
 int msi_hint_append_writer(int status, const char *const *paths, int n, const struct timespec *began)
 {
     const int is_damage = status == MSI_EINPUT && strstr(msi_error_get(), "truncated or corrupt");
-    /* The files of a table that is being written may be inconsistent. */
+    /* If a table is being written, its files may be inconsistent. */
     for (int i = 0; i < n && status == MSI_EINPUT; i++)
         if ((is_damage || strstr(msi_error_get(), paths[i])) && msi_ms_watch_is_locked(paths[i]))
             return msi_error_append(status, "; another process writes into %s: try again when it has ended", paths[i]);
-    /* A process holds no lock between two of its writes. */
+    /* Between two writes, a process has no lock. */
     for (int i = 0; i < n && is_damage && began; i++)
         if (is_changed(paths[i], began))
             return msi_error_append(status,

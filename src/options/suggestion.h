@@ -7,25 +7,25 @@
 
 enum { MSI_SUGGESTION_SIZE = 128 };
 
-/* The CASA task whose parameters are recognised: of msimage, or of msimage-convert. */
+/* The CASA task whose parameters are recognised: tclean for msimage, mstransform for msimage-convert. */
 typedef enum msi_casa_task { MSI_CASA_TCLEAN, MSI_CASA_MSTRANSFORM } msi_casa_task;
 
 /*
- * msi_suggestion - list the options of msimage and of WSClean with names similar to an unknown one.
+ * msi_suggestion - list options of msimage and WSClean whose names are similar to an unknown name.
  *
  * Given:    name, without dashes
  * Returned: out [MSI_SUGGESTION_SIZE], such as "-size" or "-interval or -intervals-out"; "" if no name is similar
  * Returns:  the number of names in out, at most 3
- * Notes:    names are compared word by word between the dashes, by their letters; the first letters must agree. Several
- *           equally near names are all listed, because options that look alike may mean different things. A parameter
- *           of CASA's tclean gets the option with its meaning.
+ * Notes:    names are compared word by word between the dashes. First letters must agree. If several names are equally
+ *           similar, all are listed, because options with similar names may have different meanings. A parameter of
+ *           CASA's tclean gets the option of the same meaning.
  */
 int msi_suggestion(char *out, const char *name);
 
 /*
  * msi_suggestion_among - list similar options of another program, as msi_suggestion does.
  *
- * Given:    task       parameters of this task get the option with their meaning
+ * Given:    task       parameters of this task get the option of the same meaning
  *           option_at  returns the name of the i-th option, or "" to skip it; NULL past the last
  */
 int msi_suggestion_among(char *out, const char *name, msi_casa_task task, const char *(*option_at)(int i));
@@ -38,12 +38,12 @@ int msi_suggestion_among(char *out, const char *name, msi_casa_task task, const 
  */
 const char *msi_suggestion_advice(msi_casa_task task, const char *name);
 
-/* Hints in error messages: io and kernels name the cause of a failure, and hints name the option that helps. */
+/* ---- Hints in error messages: io and kernels name the cause of a failure, hints name an option that helps ---- */
 
 typedef struct msi_hint_row {
-    const char *about; /* the cause, as set by msi_error_about */
-    const char *words; /* the advice, with options of the command line */
-    int is_input;      /* the data are the cause, not the options */
+    const char *about; /* cause, as set by msi_error_about */
+    const char *words; /* advice, with options of the command line */
+    int is_input;      /* 1: the data are the cause, not the options */
 } msi_hint_row;
 
 extern const msi_hint_row msi_hint_table[];
@@ -62,7 +62,7 @@ int msi_hint_append(int status);
  * written into it during this run.
  * Given:   status  of the function that failed
  *          paths [n]  of the sets of this run
- *          began  the start of this run; NULL if it writes into the sets itself
+ *          began  start of this run; NULL if it writes into the sets itself
  * Returns: status
  */
 int msi_hint_append_writer(int status, const char *const *paths, int n, const struct timespec *began);

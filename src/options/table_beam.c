@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Options of primary beams (the model, and the images that are corrected by it), and of facets and their solutions. */
+/* Options of primary beams: the model, and images corrected by it; and options of facets and their solutions. */
 #include "src/options/option_table.h"
 
 static const msi_option beam_rows[] = {
@@ -30,17 +30,16 @@ static const msi_option beam_rows[] = {
          "Clean through the primary beam: in major cycles and in MODEL_DATA each baseline sees the model through its "
          "own beam at each time and frequency. PREFIX-image.fits keeps flat noise, PREFIX-image-pb.fits and "
          "PREFIX-model-pb.fits are in true flux. It implies -apply-primary-beam, and is the same without -niter. With "
-         "-predict it is -pb auto, and with -aterm-config it adds the beam to the a-terms. Each station of "
-         "LOFAR has another beam: then the beam is an a-term, with its facets.",
+         "-predict it is -pb auto, and with -aterm-config it adds the beam to the a-terms. The stations "
+         "of LOFAR have different beams, so there the beam is an a-term, with its facets.",
      .read = msi_read_flag,
      AT(pb.grid),
      .high = 1},
     {.name = "use-pointing",
      .arguments = "",
-     .help =
-         "Place the beam where the dishes point by the table POINTING, in the median over some antennas and times of "
-         "each field, as tclean with usepointing. Without it dishes point to the phase centre of their field, and a "
-         "warning says where POINTING differs.",
+     .help = "Place the beam where the table POINTING says that the dishes point, as tclean with usepointing: the "
+             "median over some antennas and times of each field. Without it dishes point to the phase centre of their "
+             "field, and a warning says where POINTING differs.",
      .read = msi_read_flag,
      AT(pb.by_table),
      .high = 1},
@@ -58,8 +57,8 @@ static const msi_option beam_rows[] = {
     {.name = "mosweight",
      .use = MSI_USE_IMAGING,
      .arguments = "",
-     .help = "With -mosaic, make the densities of uniform and Briggs weights of each field by itself, which is the "
-             "default.",
+     .help = "With -mosaic, compute the densities for uniform and briggs weights separately for each field (the "
+             "default).",
      .read = msi_read_flag,
      AT(pb.weighs_fields),
      .fallback = "1",
@@ -67,7 +66,7 @@ static const msi_option beam_rows[] = {
     {.name = "no-mosweight",
      .use = MSI_USE_IMAGING,
      .arguments = "",
-     .help = "With -mosaic, make one density of all fields.",
+     .help = "With -mosaic, compute one density for all fields.",
      .read = msi_read_flag,
      AT(pb.weighs_fields),
      .high = 0},
@@ -82,8 +81,10 @@ static const msi_option beam_rows[] = {
      .high = 1},
     {.name = "use-differential-lofar-beam",
      .arguments = "",
-     .help = "Take visibilities of LOFAR as corrected for the beam in the direction that the data column says, or else "
-             "where the stations point. Without it, the keyword LOFAR_APPLIED_BEAM_MODE of the column decides.",
+     .help =
+         "Assume that visibilities of LOFAR are corrected for the beam in the direction that the data column names, or "
+         "else where the stations point. Without it, the keyword LOFAR_APPLIED_BEAM_MODE of the "
+         "column decides.",
      .read = msi_read_flag,
      AT(pb.is_differential),
      .high = 1},

@@ -145,7 +145,7 @@ static const msi_option loop_rows[] = {
 
 const msi_option_table msi_table_clean_loop = {MSI_GROUP_CLEAN, loop_rows, sizeof loop_rows / sizeof *loop_rows};
 
-/* Borders and masks, which limit where components are made, and local noise, to which thresholds are relative. */
+/* Borders, masks and local noise. Masks limit where components are made; thresholds are relative to the local noise. */
 static const msi_option mask_rows[] = {
     {.name = "clean-border",
      .use = MSI_USE_IMAGING,
@@ -351,7 +351,7 @@ static const msi_option mask_rows[] = {
 
 const msi_option_table msi_table_clean_mask = {MSI_GROUP_CLEAN, mask_rows, sizeof mask_rows / sizeof *mask_rows};
 
-/* Components: the way they are found and subtracted, their scales, and the spectra of joined images. */
+/* Components: how they are found and subtracted, their scales, and spectra of joined images. */
 static const msi_option component_rows[] = {
     {.name = "deconvolver",
      .use = MSI_USE_IMAGING,

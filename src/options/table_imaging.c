@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Options of imaging: the image, the samples that count, their weights, cubes, the output files. */
+/* Options of imaging: the image, selection of samples, weights, cubes, output files. */
 #include "src/options/option_table.h"
 
-/* An image has a size, pixels and polarisations; band and time may be cut into several images. */
+/* The image: size, pixels, polarisations, and division of the band and the time into several images. */
 static const msi_option image_rows[] = {
     {.name = "like",
      .arguments = "PROGRAM",
@@ -96,7 +96,7 @@ static const msi_option image_rows[] = {
 
 const msi_option_table msi_table_image = {MSI_GROUP_IMAGE, image_rows, sizeof image_rows / sizeof *image_rows};
 
-/* Samples count by column, field, channel, time and baseline, and by CASA's expressions. */
+/* Selection of samples: by column, field, channel, time, baseline, and CASA's expressions. */
 static const msi_option sample_rows[] = {
     {.name = "data-column",
      .arguments = "NAME",
@@ -137,8 +137,7 @@ static const msi_option sample_rows[] = {
     {.name = "even-timesteps",
      .arguments = "",
      .help = "Only every second time step of each set, beginning with step 0. With the image of -odd-timesteps it "
-             "shows the "
-             "noise.",
+             "shows the noise.",
      .read = msi_read_flag,
      AT(selection.steps),
      .high = MSI_MS_EVEN_STEPS},
@@ -251,7 +250,7 @@ static const msi_option sample_rows[] = {
 
 const msi_option_table msi_table_samples = {MSI_GROUP_SAMPLES, sample_rows, sizeof sample_rows / sizeof *sample_rows};
 
-/* Samples are weighted as these say. */
+/* Weights of samples. */
 static const msi_option weighting_rows[] = {
     {.name = "weight",
      .use = MSI_USE_IMAGING,
@@ -404,7 +403,7 @@ static const msi_option weighting_rows[] = {
 const msi_option_table msi_table_weighting = {MSI_GROUP_WEIGHTING, weighting_rows,
                                               sizeof weighting_rows / sizeof *weighting_rows};
 
-/* Files are written of these names and kinds. */
+/* Output files: their names and kinds. */
 static const msi_option output_rows[] = {
     {.name = "name",
      .arguments = "PREFIX",

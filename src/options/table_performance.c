@@ -127,7 +127,7 @@ static const msi_option performance_rows[] = {
 const msi_option_table msi_table_performance = {MSI_GROUP_PERFORMANCE, performance_rows,
                                                 sizeof performance_rows / sizeof *performance_rows};
 
-/* The options for the log, help and version. */
+/* Options of the log, help and version. */
 static const msi_option log_rows[] = {
     {.name = "quiet",
      .arguments = "",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Visibilities are predicted from models, and models are drawn from lists of sources. */
+/* Options of predictions from models, and of drawing models from lists of sources. */
 #include "src/options/option_table.h"
 #include "src/sky/sky_list.h"
 

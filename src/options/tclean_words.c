@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A call is read in three steps:
- *   1. The text is parsed as keywords with literal values: strings, numbers, True, False, None, lists and tuples.
- *   2. Each value is checked by its row: a parameter without effect is accepted, another one only with values that this
- *      program can give.
- *   3. Values become options, in groups that depend on each other: data, image, channels, weights, cleaning, masks.
+ * A call of tclean becomes options in three steps:
+ *   1. The text is parsed: keywords with literal values, which are strings, numbers, True, False, None, lists and
+ *   tuples.
+ *   2. Each value is checked by the row of its parameter. Parameters without effect are accepted; some others are
+ *   accepted only with values that this program implements.
+ *   3. Values become options, in groups of related parameters: data, image, channels, weights, cleaning, masks.
  */
 #include "src/options/tclean_words.h"
 
@@ -65,7 +66,7 @@ typedef enum value_kind { VALUE_ABSENT, VALUE_TEXT, VALUE_NUMBER, VALUE_BOOL, VA
 
 typedef struct item {
     value_kind kind;
-    char text[MOST_TEXT]; /* a string; a number as written; 1 or 0; "" for None */
+    char text[MOST_TEXT]; /* a string; a number as written; "1" or "0" for a bool; "" for None */
 } item;
 
 /* The value of a parameter: one item, or a list of them. */
@@ -78,12 +79,12 @@ typedef struct value {
 
 typedef enum answer { MAPPED, ACCEPTED, REFUSED } answer;
 
-/* A parameter. A refused one is accepted with the values that mean that it is not used. */
+/* A parameter. A refused parameter is accepted with values that mean that it is not used. */
 typedef struct parameter {
     const char *name;
     answer is;
-    const char *why;    /* MAPPED: the option */
-    const char *unused; /* REFUSED: such values, separated by | */
+    const char *why;    /* MAPPED: the option; otherwise the reason */
+    const char *unused; /* REFUSED: values that are accepted, separated by | */
 } parameter;
 
 #define AWPROJECT "beams and their frequencies as for -mosaic, w terms are exact"
@@ -291,7 +292,7 @@ static void skip(parser *p)
     }
 }
 
-/* Skip the comma after a value; before the closing bracket there need not be one. */
+/* Skip the comma after a value. It may be missing before the closing bracket. */
 static int skip_comma(parser *p, char closing)
 {
     skip(p);
@@ -405,7 +406,7 @@ static int parse_call(parser *p)
 
 /* ---- Values of parameters ---- */
 
-/* Return the only item as text; "" if the parameter is not given, or empty. */
+/* Return the only item as text; "" if the parameter is not given or is empty. */
 static const char *text_of(const parser *p, int i)
 {
     return p->v[i].n ? p->v[i].item[0].text : "";
@@ -431,7 +432,7 @@ static int refuse(int i, const char *text, const char *why)
     return msi_error_set(MSI_EUSAGE, "-tclean: %s=%s is refused: %s", parameters[i].name, text, why);
 }
 
-/* Return 1 if a text is one of the words of a list that | separates. */
+/* Return 1 if a text is one of the words of a list separated by |. */
 static int is_one_of(const char *text, const char *list)
 {
     size_t length;
@@ -447,7 +448,7 @@ static int is_cube(const parser *p)
     return is_one_of(text_or(p, P_SPECMODE, "mfs"), "cube|cubedata");
 }
 
-/* Check the refused parameters. One may have the value that means that it is not used. */
+/* Refuse parameters, unless they have values that mean that they are not used. */
 static int check_refused(const parser *p)
 {
     for (int i = N_MAPPED; i < N_PARAMETER; i++) {
@@ -476,7 +477,7 @@ static int put_text(msi_words *w, const parser *p, int i, const char *option)
     return add_words(w, 2, option, text_of(p, i));
 }
 
-/* Add an option of selection. A list has an item for each set, in their order. */
+/* Add an option of selection. A list has one item for each set, in the order of the sets. */
 static int put_selected(msi_words *w, const parser *p, int i, const char *option)
 {
     const value *v = &p->v[i];
@@ -522,7 +523,8 @@ static int put_selection(msi_words *w, const parser *p)
 static int put_column(msi_words *w, const parser *p)
 {
     const char *c = text_or(p, P_DATACOLUMN, "corrected");
-    if (is_one_of(c, "corrected|corrected_data")) return MSI_OK; /* DATA in sets that lack it, as in tclean */
+    /* sets without CORRECTED_DATA use DATA, as in tclean */
+    if (is_one_of(c, "corrected|corrected_data")) return MSI_OK;
     if (is_one_of(c, "data")) return add_words(w, 2, "-data-column", "DATA");
     if (is_one_of(c, "model|model_data")) return add_words(w, 2, "-data-column", "MODEL_DATA");
     return refuse(P_DATACOLUMN, c, "give corrected, data or model");
@@ -542,7 +544,8 @@ static int put_cell(msi_words *w, const parser *p)
     return add_words(w, 2, "-scale", text);
 }
 
-/* A direction such as J2000 05h35m17s -05d23m28s, or a field's number. A moving field is always tracked. */
+/* Add the centre: a direction such as J2000 05h35m17s -05d23m28s, or a field's number. Moving fields are always
+ * tracked. */
 static int put_centre(msi_words *w, const parser *p)
 {
     const char *text = text_of(p, P_PHASECENTER);
@@ -681,7 +684,7 @@ static int put_deconvolver(msi_words *w, const parser *p)
     if (!is_one_of(name, "multiscale|mtmfs"))
         return refuse(P_DECONVOLVER, name, "give hogbom, clark, multiscale or mtmfs");
     MSI_TRY(add_word(w, "-multiscale"));
-    /* tclean's scales are radii; without any it cleans points. */
+    /* tclean's scales are radii. Without scales it cleans points. */
     for (int i = 0; i < s->n; i++)
         snprintf(scales + strlen(scales), sizeof scales - strlen(scales), "%s%.9g", i ? "," : "",
                  2 * atof(s->item[i].text));
@@ -714,7 +717,7 @@ static int put_threshold(msi_words *w, const parser *p)
     return add_words(w, 2, "-threshold", jy);
 }
 
-/* A mask, or regions, which become lines of one text. */
+/* Add a mask; or regions, which become lines of one text. */
 static int put_masks(msi_words *w, const parser *p)
 {
     const value *v = &p->v[P_MASK];

@@ -37,7 +37,7 @@
 #define NO_NOISE     "noise is not simulated; use msimage-makems -noise"
 #define MAJOR_PATH   "it changes the way to the result and not the result; -mgain sets the depth of a major cycle"
 
-/* The rows are ordered by subject. Options that msimage has too are only in its own table. */
+/* Rows are ordered by subject. Options that msimage has too are not in this table. */
 const msi_wsclean_option msi_wsclean_table[] = {
     /* Speed and order of reading. */
     ACCEPTED("parallel-gridding", 1, ALL_THREADS),
@@ -125,7 +125,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("fit-beam-with-negatives", 0, "the fit uses the PSF's main lobe, which is positive"),
     ACCEPTED("fit-beam-without-negatives", 0, "the fit uses the PSF's main lobe, which is positive"),
 
-    /* Primary beams, a-terms and facets. Their settings have no effect while none is applied. */
+    /* Primary beams, a-terms and facets. These settings have no effect if none of them is applied. */
     ACCEPTED("scalar-beam", 0, NO_BEAM),
     ACCEPTED("mwa-path", 1, NO_BEAM),
     ACCEPTED("pb-grid-size", 1, NO_BEAM),
@@ -138,7 +138,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("shared-facet-writes", 0, ONE_READ),
     ACCEPTED("apply-time-frequency-smearing", 0, "PSFs do not model smearing"),
 
-    /* Names of version 1, which later versions of WSClean accept. */
+    /* Names of version 1, which later versions of WSClean still accept. */
     MAPPED("absmem", 1, "abs-mem"),
     MAPPED("beamsize", 1, "beam-size"),
     MAPPED("casamask", 1, "casa-mask"),

@@ -340,7 +340,7 @@ def check_moments(s):
     run(png, "-quiet", "-overwrite", "-spectrum", "source", "59.95deg", "39.99deg", "-spectrum", "nothing", "60.1deg", "40.1deg", path)
     for name in "channels", "spectra":
         s.must(os.path.getsize(os.path.join(s.out, "line-dirty-%s.png" % name)) > 10000, name + ": a picture")
-    for words, text in ((("-spectrum", "far", "80deg", "40deg"), "the place far lies outside of the image"), (("-moments", "-channel-maps"), "give one of them"),
+    for words, text in ((("-spectrum", "far", "80deg", "40deg"), "the place far is outside the image"), (("-moments", "-channel-maps"), "give one of them"),
                         (("-channel-maps", "-plane", 1), "-plane: it cannot be used with -channel-maps")):
         done = subprocess.run([png, "-overwrite", *map(str, words), path], capture_output=True, text=True, timeout=60)
         s.must(done.returncode in (2, 3) and text in done.stderr, "%s: %s" % (words[0], done.stderr))
