@@ -120,8 +120,8 @@ static void ignore_line(void *of, msi_log_level level, const char *line)
     (void)line;
 }
 
-/* Shortest time between frames of progress, since it is not shown more often. A frame costs both processes about 40 us.
- * */
+/* Shortest time between frames of progress, since it is not shown more often. A frame costs both processes about 40
+ * us. */
 static const double PROGRESS_S = 0.05;
 
 static void report_progress(void *of, const char *stage, double fraction)

@@ -34,8 +34,8 @@ typedef struct header {
 static _Atomic int64_t in_use, limit;
 
 /* Mapped blocks that were freed are kept for msi_alloc_unset, because the first access to a page takes time, in a
- * virtual machine a lot. They are unmapped before the memory of the process would exceed the most that was ever in use.
- * */
+ * virtual machine a lot. They are unmapped before the memory of the process would exceed the most that was ever in
+ * use. */
 enum { MOST_IDLE = 16, LEAST_IDLE = 8 << 20 };
 static struct {
     pthread_mutex_t lock;

@@ -30,8 +30,8 @@ typedef struct msi_progress_share {
 void msi_progress_begin(const char *stage);
 void msi_progress_end(void);
 
-/* msi_progress_at - report the progress of the current share: done of total, in any unit. Smaller values are ignored.
- * */
+/* msi_progress_at - report the progress of the current share: done of total, in any unit. Smaller values are
+ * ignored. */
 void msi_progress_at(int64_t done, int64_t total);
 
 /*

@@ -23,7 +23,7 @@ enum { N_PIXEL = 512 };
 static const double ACCURACY = 1e-5;
 static const double CELL_RAD = 4e-5; /* 8 arcsec */
 
-/* Pixel (x, y), counted from 0, lies at l = (nx/2 - x) cell, m = (y - ny/2) cell: see core/image.h. */
+/* Pixel (x, y), counted from 0, is at l = (nx/2 - x) cell, m = (y - ny/2) cell: see core/image.h. */
 static const struct {
     int x, y;
     double flux_jy;
@@ -92,7 +92,7 @@ static void observe(observation *o)
     }
 }
 
-/* Fill in the block of one time. The gridder copies the data, so a real program can reuse one buffer. */
+/* Make the block of one time. The gridder copies the data, so that a program may reuse one buffer. */
 static msi_vis_block block_of(const observation *o, int t)
 {
     return (msi_vis_block){.n_row = N_ROW,
@@ -145,11 +145,10 @@ static int compare_pixels(const observation *o, const msi_image *image)
 /* Make an image of the visibilities. */
 static int make_image(const observation *o, msi_backend backend, msi_image *image)
 {
-    /* Members that are not set take their defaults; the method is the w-gridder, its strategy and precision are
-     * automatic. */
+    /* Other members have their defaults: the method is the w-gridder, which chooses its strategy and precision. */
     const msi_gridder_spec spec = {.geometry = {N_PIXEL, N_PIXEL, CELL_RAD, CELL_RAD},
                                    .n_plane = 1,
-                                   .psf = 1, /* one more plane, the last: the point spread function */
+                                   .psf = 1, /* the point spread function is one more plane, the last */
                                    .accuracy = ACCURACY,
                                    .backend = backend};
     msi_gridder *gridder;
@@ -242,7 +241,7 @@ int main(int argc, char **argv)
         msi_image_free(&image);
         msi_free(o);
     }
-    /* The function that failed has set the error line. */
+    /* The function that failed has set the message. */
     if (rc) fprintf(stderr, "grid: %s\n", msi_error_get());
     msi_backend_await_all();
     return rc ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -341,8 +341,8 @@ struct sample_rule {
     double scale, l_rad, m_rad, cell_x_rad, cell_y_rad;
     bool is_xy, ignores_w, folds, predicts;
 
-    /* Compute the kernels' coordinates of a row, in metres. Return whether all are finite; otherwise they are set to 0.
-     * */
+    /* Compute the kernels' coordinates of a row, in metres. Return whether all are finite; otherwise they are set to
+     * 0. */
     __device__ bool coordinates(const double *uvw, double *to) const
     {
         const double u = uvw[0] / scale, v = uvw[1] / scale, w = ignores_w ? 0 : uvw[2];

@@ -69,8 +69,8 @@ static msi_ms_selection selection_of(const msimage_read_spec *s)
                               .taql = s->taql};
 }
 
-/* Copy the list of polarisations. A cross-hand is one plane here, because its visibilities are read as complex numbers.
- * */
+/* Copy the list of polarisations. A cross-hand is one plane here, because its visibilities are read as complex
+ * numbers. */
 static int set_pol(msimage_read *r, const msimage_read_spec *spec)
 {
     if (spec->n_pol < 0 || spec->n_pol > MSI_MAX_PLANES)

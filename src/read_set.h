@@ -75,8 +75,8 @@ int msimage_read_values(msimage_read *r, float *vis, float *weight, uint8_t *fla
 int64_t msimage_read_n_row(const msimage_read *r);
 const char *msimage_read_column(const msimage_read *r);
 
-/* msimage_read_error - return the message of the last failure of the calling thread. Borrowed until its next failure.
- * */
+/* msimage_read_error - return the message of the last failure of the calling thread. Borrowed until its next
+ * failure. */
 const char *msimage_read_error(void);
 
 /* msimage_read_free - close the sets; NULL is fine. */

@@ -43,7 +43,7 @@ static int layout_start(msi_layout *out, const char *telescope, int n_station, c
     return msi_alloc(&out->station, n_station, sizeof *out->station, "stations");
 }
 
-/* Set station i, of a diameter, at (east, north, height) above ground that follows the Earth's curve. */
+/* Place station i at (east, north, height). Heights are above the ground, which follows the Earth's curve. */
 static void place(msi_layout *layout, int i, const site *s, const double enh_m[3], double diameter_m,
                   const char *name_format)
 {
@@ -52,7 +52,7 @@ static void place(msi_layout *layout, int i, const site *s, const double enh_m[3
     const double enu_m[3] = {enh_m[0], enh_m[1], enh_m[2] - fall_m};
     enu_to_itrf(s, enu_m, station->itrf_m);
     station->diameter_m = diameter_m;
-    /* The formats are this file's own literals. */
+    /* All formats are literals of this file. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(station->name, sizeof station->name, name_format, i);
@@ -70,7 +70,7 @@ int msi_layout_vla(msi_layout *out, char config)
     out->circular_feeds = 1;
     out->first_freq_hz = 1.4e9;
     out->band_hz = 64e6;
-    const double clear_m = 15; /* distance of the innermost antennas from the middle, so that they do not touch */
+    const double clear_m = 15; /* the innermost antennas are this far from the middle, so that they do not touch */
     double arm_m = 21000 / pow(3.285, config - 'A') - clear_m;
     for (int i = 0; i < 27; i++) {
         int arm = i % 3;
@@ -142,8 +142,7 @@ int msi_layout_skalow(msi_layout *out, int n_station, uint64_t seed)
     double(*enu_m)[2];
     MSI_TRY(msi_alloc(&enu_m, n_station, sizeof *enu_m, "station positions"));
     int n_core = n_station / 2;
-    /* 256 stations of 36 m spacing in a disc of 500 m cover a third of it, where random placing still succeeds.
-     */
+    /* 256 stations, spaced by 36 m, cover a third of a disc of 500 m. Random placing still succeeds there. */
     double core_m = n_core > 256 ? 500 * sqrt(n_core / 256.0) : 500;
     uint64_t draw = 0;
     for (int i = 0; i < n_core;) {

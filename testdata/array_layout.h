@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Stations of an array: computed layouts that resemble three telescopes, or a table of positions. */
+/* Makes the stations of an array: a layout that resembles one of three telescopes, or positions from a file. */
 #ifndef MSI_TESTDATA_ARRAY_LAYOUT_H
 #define MSI_TESTDATA_ARRAY_LAYOUT_H
 
@@ -17,12 +17,12 @@ typedef struct msi_layout {
     msi_station *station;               /* [n_station] owned */
     double longitude_rad, latitude_rad; /* of the array's reference point, east and geodetic */
     int circular_feeds;                 /* R and L rather than X and Y */
-    double first_freq_hz, band_hz;      /* a band the telescope observes in, for defaults */
+    double first_freq_hz, band_hz;      /* a band of the telescope, for defaults */
 } msi_layout;
 
 /*
- * msi_layout_vla - make 27 antennas on a three-armed Y; distance along an arm grows as the power 1.716 of the antenna's
- * number.
+ * msi_layout_vla - make 27 antennas on a Y of three arms. The distance along an arm is proportional to the antenna's
+ * number to the power 1.716.
  *
  * Given:    config  'A' (arms of 21 km), 'B' (6.4 km), 'C' (1.9 km) or 'D' (0.6 km)
  * Returned: *out    freed by msi_layout_free
@@ -31,8 +31,8 @@ typedef struct msi_layout {
 int msi_layout_vla(msi_layout *out, char config);
 
 /*
- * msi_layout_meerkat - lay 64 dishes: 70 % in a gaussian core of 300 m standard deviation, others log-uniform in radius
- * out to 4 km, so that no baseline is longer than 8 km.
+ * msi_layout_meerkat - make 64 dishes: 70 % in a Gaussian core of 300 m standard deviation, the others log-uniform in
+ * radius out to 4 km. No baseline is longer than 8 km.
  *
  * Given:    seed  of the positions
  * Returns:  0, MSI_ENOMEM

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Converts failures of the casacore bindings to statuses of core/status.h. */
+/* Converts errors of the casacore bindings to the statuses of core/status.h. */
 #ifndef MSI_TESTDATA_CASACORE_TRY_H
 #define MSI_TESTDATA_CASACORE_TRY_H
 
 #include "core/status.h"
 #include "io/casacore-c/casacore_c.h"
 
-/* Set the bindings' message. Returns: MSI_ENOMEM or MSI_ELOCKED if memory or a lock failed, else `status` */
+/* Set the message of the bindings as the error. Returns MSI_ENOMEM or MSI_ELOCKED if memory or a lock failed, else
+ * `status`. */
 static inline int msi_casacore_failed(int failed, int status)
 {
     if (failed == CCC_ENOMEM) status = MSI_ENOMEM;
@@ -14,7 +15,7 @@ static inline int msi_casacore_failed(int failed, int status)
     return msi_error_set(status, "%s", ccc_error());
 }
 
-/* Return at once if the call fails. Given: status  MSI_EINPUT or MSI_EOUTPUT */
+/* Return from the caller if the call fails. Given: status  MSI_EINPUT or MSI_EOUTPUT */
 #define MSI_CASACORE_TRY(status, expr)                                                                                 \
     do {                                                                                                               \
         int msi_failed_ = (expr);                                                                                      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Counter-based random numbers: the value depends on (seed, stream, index) only, not on the order of evaluation. */
+/* Counter-based random numbers: a number depends only on (seed, stream, index), not on the order of the calls. */
 #ifndef MSI_TESTDATA_COUNTER_RANDOM_H
 #define MSI_TESTDATA_COUNTER_RANDOM_H
 
@@ -8,8 +8,7 @@
 
 #include "core/types.h"
 
-/* Apply SplitMix64's finaliser: a bijection of 64 bits in which every input bit reaches every output bit.
- */
+/* Apply the finaliser of SplitMix64, a bijection of 64 bits. Every output bit depends on every input bit. */
 static inline uint64_t msi_random_mix(uint64_t z)
 {
     z += 0x9e3779b97f4a7c15u;
@@ -23,13 +22,13 @@ static inline uint64_t msi_random_bits(uint64_t seed, uint64_t stream, uint64_t 
     return msi_random_mix(msi_random_mix(msi_random_mix(seed) ^ stream) ^ index);
 }
 
-/* Draw a number uniform in the open interval (0, 1). */
+/* Draw a uniform deviate from the open interval (0, 1). */
 static inline double msi_random_uniform(uint64_t seed, uint64_t stream, uint64_t index)
 {
     return ((double)(msi_random_bits(seed, stream, index) >> 11) + 0.5) * 0x1p-53;
 }
 
-/* Draw two independent normal deviates of mean 0 and variance 1 (Box and Muller). */
+/* Draw two independent normal deviates of mean 0 and variance 1, by the method of Box and Muller. */
 static inline msi_c64 msi_random_normal_pair(uint64_t seed, uint64_t stream, uint64_t index)
 {
     double radius = sqrt(-2 * log(msi_random_uniform(seed, stream, 2 * index)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* msimage-peak IMAGE.fits RA DEC JY: prints the distance of the brightest point of an image from a source of known
- * position and flux. */
+/* msimage-peak IMAGE.fits RA DEC JY: compares the brightest point of an image with a source of known position and
+ * flux. */
 #include <math.h>
 #include <stdio.h>
 
@@ -24,8 +24,8 @@ static int64_t brightest(const msi_fits_image *image)
     return best;
 }
 
-/* Find the maximum of a parabola through three adjacent values, in pixels from the middle one; *rise is its height
- * above the middle value. */
+/* Fit a parabola to three adjacent values. Returns the position of its maximum in pixels from the middle value. *rise
+ * is the height of the maximum above the middle value. */
 static double top(double left, double middle, double right, double *rise)
 {
     double slope = (right - left) / 2, curvature = left - 2 * middle + right;

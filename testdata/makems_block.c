@@ -83,7 +83,7 @@ static int make_models(msi_makems_sampler *p)
     return status;
 }
 
-/* The bandpass decreases to half at the band's edges. */
+/* Make a bandpass that falls to half at the edges of the band. */
 static void make_bandpass(double *bandpass, int n_chan)
 {
     double sum = 0;
@@ -255,7 +255,7 @@ static void fill_exact(const msi_makems_sampler *p, msi_makems_block *b)
     }
 }
 
-/* Find the two feeds (0 for X or R, 1 for Y or L) that a correlation multiplies. */
+/* Find the two feeds whose product a correlation is: 0 for X or R, 1 for Y or L. */
 static void feeds_of(msi_pol corr, int feed[2])
 {
     int pair = corr >= MSI_POL_XX ? corr - MSI_POL_XX : corr >= MSI_POL_RR ? corr - MSI_POL_RR : 0;
@@ -292,7 +292,7 @@ static void fill_row(const msi_makems_sampler *p, msi_makems_block *b, int64_t i
         const uint64_t sample = row * (uint64_t)n_chan + (uint64_t)k;
         double draw = spec->flag_fraction > 0 ? msi_random_uniform(seed, STREAM_FLAG + of_spw, sample) : 1;
         int flagged = draw < spec->flag_fraction;
-        /* The random number that flags a sample also chooses whether only one correlation is flagged, and which one. */
+        /* The same random number decides whether a sample is flagged, and in which correlations. */
         int only_one = flagged && draw < spec->flag_fraction / 4;
         int which = only_one ? (int)(draw / (spec->flag_fraction / 4) * n_corr) : 0;
         for (int c = 0; c < n_corr; c++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Computes the rows of a new set, a block at a time. */
+/* Computes the rows of a new set in blocks. */
 #ifndef MSI_TESTDATA_MAKEMS_BLOCK_H
 #define MSI_TESTDATA_MAKEMS_BLOCK_H
 
@@ -7,8 +7,8 @@
 #include "testdata/point_model.h"
 
 /*
- * Rows of one spw. Each spw has its own row numbers, with baselines fastest: row = timestep * n_baseline + baseline.
- * Arrays are large enough for a block of any spw, and hold n_row rows.
+ * Rows of one spw. Each spw numbers its own rows: row = timestep * n_baseline + baseline. The arrays are allocated for
+ * blocks of any spw.
  */
 typedef struct msi_makems_block {
     int spw;
@@ -18,10 +18,10 @@ typedef struct msi_makems_block {
     double *uvw_m;   /* [n_row][3] */
     int32_t *antenna1, *antenna2, *field_id, *scan, *data_desc_id; /* [n_row] */
     uint8_t *flag_row;                                             /* [n_row] */
-    uint8_t *has_spectrum;                                         /* [n_row] the cell of WEIGHT_SPECTRUM has a value */
+    uint8_t *has_spectrum;                                         /* [n_row] 1: WEIGHT_SPECTRUM has a value */
     float *weight, *sigma;                                         /* [n_row][n_corr] */
     msi_c64 *exact;                                                /* [n_row][n_chan][n_corr] */
-    msi_c32 *data;                                                 /* [n_row][n_chan][n_corr] with noise */
+    msi_c32 *data;          /* [n_row][n_chan][n_corr] with noise and wrong values */
     float *weight_spectrum; /* [n_row][n_chan][n_corr]; NULL without the column */
     uint8_t *flag;          /* [n_row][n_chan][n_corr] */
 } msi_makems_block;

@@ -15,9 +15,9 @@
 #include "testdata/makems_options.h"
 #include "testdata/point_model.h"
 
-/* ---- -model-image: writes the sources of the set as a model image, for predictions ---- */
+/* ---- -model-image: a model image of the sources ---- */
 
-/* Add the sources to an image of zeros. Right ascension grows to the left. */
+/* Add the sources to an image of zeros. Right ascension increases to the left. */
 static int put_sources(float *pixel, const msi_makems_spec *spec, const msi_image_geometry *g)
 {
     const msi_makems_field *centre = &spec->field[0];
@@ -68,8 +68,8 @@ static int write_file(msi_publish **out, const char *path, const msi_makems_spec
 }
 
 /*
- * Write a model image about the first field's phase centre at the reference frequency: Stokes I in Jy/pixel, each
- * source on the nearest pixel.
+ * Write a model image of Stokes I in Jy/pixel at the reference frequency. The phase centre of field 0 is in the middle,
+ * and each source is on the nearest pixel.
  *
  * Given:    size  pixels along each side, even; cell_rad  of a pixel; spec  with overwrite for this file too
  * Returned: *out  the file under its temporary name, for msi_publish_commit and msi_publish_free; NULL on failure
@@ -93,7 +93,7 @@ static int write_model_image(msi_publish **out, const char *path, const msi_make
 
 static const double DEG_PER_RAD = 180 / MSI_PI;
 
-/* Convert an angle to hours between -12 and 12. */
+/* Convert an angle to hours, -12 to 12. */
 static double hours(double angle_rad)
 {
     return remainder(angle_rad, 2 * MSI_PI) * DEG_PER_RAD / 15;

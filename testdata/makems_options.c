@@ -19,13 +19,13 @@ typedef struct unit {
     double factor;
 } unit;
 
-/* The first two units of a list are suggested if a number has no unit. */
+/* If a number has no unit, the message suggests the first two of these. */
 static const unit hour_units[] = {{"h", MSI_PI / 12}, {"deg", MSI_PI / 180}, {"rad", 1}, {NULL, 0}};
 static const unit freq_units[] = {{"MHz", 1e6}, {"GHz", 1e9}, {"kHz", 1e3}, {"Hz", 1}, {NULL, 0}};
 static const unit time_units[] = {{"s", 1}, {"h", 3600}, {"min", 60}, {"ms", 1e-3}, {"d", 86400}, {NULL, 0}};
 static const unit flux_units[] = {{"Jy", 1}, {"mJy", 1e-3}, {"uJy", 1e-6}, {NULL, 0}};
 
-/* Read the number at the start of text and return its end; text itself if there is no number. */
+/* Read the number at the start of text. Returns the end of the number, or text if there is none. */
 static const char *end_of_number(double *out, const char *text)
 {
     const char *digits = text + (*text == '-' || *text == '+');
@@ -62,16 +62,14 @@ static int with_unit(double *out, const char *what, const char *text, const unit
 }
 
 /*
- * quantity_hour, quantity_freq, quantity_time, quantity_flux - parse a number with a unit. A number without a unit is refused, with a
- * suggestion.
+ * quantity_hour, quantity_freq, quantity_time, quantity_flux - parse a number with a unit. A number without a unit is
+ * an error, whose message suggests one.
+ *
  * Given:    what  the option's spelling, for messages; text  the whole argument
  * Returned: *out  radians, hertz, seconds or jansky
  * Returns:  0, MSI_EUSAGE
  *
- * hour   a number with h, deg or rad
- * freq   Hz kHz MHz GHz
- * time   ms s min h d
- * flux   uJy mJy Jy
+ * Units: hour  h deg rad; freq  Hz kHz MHz GHz; time  ms s min h d; flux  uJy mJy Jy
  */
 static int quantity_hour(double *out, const char *what, const char *text)
 {
@@ -128,7 +126,7 @@ static int quantity_date(double *mjd_s, const char *what, const char *text)
     return MSI_OK;
 }
 
-/* The options as given. All other values are computed after the command line has been read. */
+/* The options on the command line. All other values are computed when every option has been read. */
 typedef struct given {
     msi_makems_options out;
     char what[48]; /* the spelling of the option that is being read */
@@ -147,8 +145,7 @@ typedef struct given {
 
 typedef struct option option;
 
-/* Read an option's values, arg[0] .. arg[n - 1]; *used is arity on entry and may be set by options of variable arity.
- */
+/* Read the values of an option, arg[0] .. arg[n - 1]. *used is its arity; options of variable arity set it. */
 typedef int (*reader)(given *g, const option *o, char **arg, int n, int *used);
 
 /* Read a number with its unit; `what` begins the message of a failure. */
@@ -168,7 +165,7 @@ struct option {
     int64_t low, high;        /* read_count */
 };
 
-/* Enlarge an array for one more element; its capacity doubles. */
+/* Make space for one more element of an array of n, whose capacity doubles. */
 static int grow(void *array, int n, size_t size)
 {
     void **p = array, *wider;
@@ -180,7 +177,7 @@ static int grow(void *array, int n, size_t size)
     return MSI_OK;
 }
 
-/* Find text among words, which end with a NULL; *out is its index. */
+/* Set *out to the index of text among words, a list that ends with NULL. */
 static int choose(int *out, const char *what, const char *text, const char *const *words)
 {
     char all[256] = "";
@@ -203,7 +200,7 @@ static void *member(given *g, const option *o)
     return (char *)g + o->member;
 }
 
-/* The members are enumerations, or indices. */
+/* The member is an enumeration or an index. */
 READER(read_word)
 {
     UNUSED_ARGS;
@@ -247,7 +244,7 @@ READER(read_config)
 READER(read_field)
 {
     UNUSED_ARGS;
-    /* Element 0 is the first field, which -ra and -dec set. */
+    /* Element 0 is the field of -ra and -dec. */
     int at = ++g->out.spec.n_field;
     MSI_TRY(grow(&g->out.field, at, sizeof *g->out.field));
     MSI_TRY(msi_parse_ra(&g->out.field[at].ra_rad, g->what, arg[0]));
@@ -355,7 +352,7 @@ READER(read_defect)
     return msi_ms_defect_find(&g->out.spec.defect, arg[0]);
 }
 
-enum { VLA, MEERKAT, SKALOW }; /* as telescopes[] lists them */
+enum { VLA, MEERKAT, SKALOW }; /* in the order of telescopes[] */
 static const char *const telescopes[] = {"vla", "meerkat", "skalow", NULL};
 static const char *const telescope_names[] = {"VLA", "MeerKAT", "SKA-Low"};
 /* Each list is in the order of its enumeration in makems.h. */
@@ -448,13 +445,13 @@ void msi_makems_options_help(FILE *f)
         fprintf(f, "  -%s %s\n        %s\n", option_table[i].name, option_table[i].values, option_table[i].help);
     fputs("\nUnits: masec asec amin deg rad (RA also 08h24m07s, DEC also -42d59m48s), Hz kHz MHz GHz, ms s min h d, "
           "uJy mJy Jy.\n"
-          "\nRight ascension and declination are of the equator of date, written as J2000; UT1 is UTC.\n"
+          "\nRight ascension and declination refer to the equator of date, but are written as J2000; UT1 is UTC.\n"
           "\nThe benchmark sets, of 29.0 and 16.7 million visibilities of 4 correlations each:\n"
           "  msimage-makems -telescope meerkat -ra 60deg -dec -45deg -duration 2h -integration 8s \\\n"
           "    -spw 882.75MHz 53.5MHz 16 -weight-spectrum none -storage tiledcolumn meerkat-2h.ms\n"
           "  msimage-makems -telescope skalow -ra 60deg -dec -10deg -start-ha -4h -duration 480s -integration 60s \\\n"
           "    -spw 101.25MHz 2.5MHz 16 -weight-spectrum none -storage tiledcolumn skalow-480s.ms\n"
-          "With -duration 720s the first one has 2.9 million. -layout-file reads the stations of a real array.\n",
+          "With -duration 720s the first set has 2.9 million. -layout-file reads the stations of a real array.\n",
           f);
 }
 
@@ -489,7 +486,7 @@ static int read_arguments(given *g, int argc, char **argv)
     return MSI_OK;
 }
 
-/* Create the array. */
+/* Make the array of the telescope, or read the layout file. */
 static int lay_out(given *g)
 {
     msi_layout *layout = &g->out.layout;
@@ -506,7 +503,7 @@ static int lay_out(given *g)
     return msi_layout_vla(layout, g->config);
 }
 
-/* Set the positions of the fields, the scans and the times. */
+/* Set the fields, the scans and the times. */
 static void set_fields(given *g)
 {
     msi_makems_spec *spec = &g->out.spec;
@@ -525,7 +522,7 @@ static void set_fields(given *g)
         spec->start_mjd_s = msi_makems_start(spec, 0) - (double)spec->n_time * spec->integration_s / 2;
 }
 
-/* Set the channels and correlations: the given ones, else those of the telescope. */
+/* Set the channels and correlations; by default those of the telescope. */
 static int set_spws(given *g)
 {
     static const msi_pol all[2][MSI_MAX_CORR] = {{MSI_POL_XX, MSI_POL_XY, MSI_POL_YX, MSI_POL_YY},
@@ -551,7 +548,7 @@ static int set_spws(given *g)
     return MSI_OK;
 }
 
-/* Set the sources: the given and the random ones, else one of 1 Jy at the centre. */
+/* Set the sources of -source and -random-sources; by default one of 1 Jy at the centre. */
 static int set_sources(given *g)
 {
     msi_makems_spec *spec = &g->out.spec;

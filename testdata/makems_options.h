@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The command line of msimage-makems, and the numbers with units that only it accepts. */
+/* Reads the command line of msimage-makems. */
 #ifndef MSI_MAKEMS_OPTIONS_H
 #define MSI_MAKEMS_OPTIONS_H
 
@@ -9,7 +9,7 @@
 #include "testdata/makems.h"
 
 typedef struct msi_makems_options {
-    msi_makems_spec spec; /* complete; points into the members below */
+    msi_makems_spec spec; /* complete; it points to the members below */
     const char *path;     /* borrowed from argv */
     int help, version, quiet, list_sources;
     int64_t n_thread; /* 0: all cores */
@@ -29,8 +29,8 @@ typedef struct msi_makems_options {
 /*
  * msi_makems_options_parse - parse the command line, and set defaults.
  *
- * Returned: *options  freed by msi_makems_options_free, after a failure too. If help or version is set, no other member
- *           is.
+ * Returned: *options  freed by msi_makems_options_free, also after a failure. If help or version is set, no other
+ *           member is.
  * Returns:  0, MSI_EUSAGE, MSI_EINPUT (the layout file), MSI_ENOMEM
  */
 int msi_makems_options_parse(msi_makems_options *options, int argc, char **argv);

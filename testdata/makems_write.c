@@ -21,7 +21,7 @@
 #include "testdata/makems_block.h"
 #include "testdata/point_model.h"
 
-/* Return if a call of casacore fails while the set is written. */
+/* Return MSI_EOUTPUT from the caller if a call of casacore fails. */
 #define CCC_TRY(expr) MSI_CASACORE_TRY(MSI_EOUTPUT, expr)
 
 /* ---- Subtables ---- */
@@ -144,7 +144,7 @@ static int same_corr(const msi_makems_spw *a, const msi_makems_spw *b)
     return a->n_corr == b->n_corr && !memcmp(a->corr, b->corr, (size_t)a->n_corr * sizeof *a->corr);
 }
 
-/* Find the first spw that has the correlations of spw i. */
+/* Find the first spw with the correlations of spw i. */
 static int first_alike(const msi_makems_spec *spec, int i)
 {
     int j = 0;
@@ -223,8 +223,8 @@ static int fill_history(ccc_table *t, const msi_makems_spec *spec)
     return MSI_OK;
 }
 
-/* Fill ANTENNA, FEED, FIELD, SPECTRAL_WINDOW, POLARIZATION, DATA_DESCRIPTION, OBSERVATION, HISTORY. start_mjd_s must be
- * set. */
+/* Fill the subtables ANTENNA, FEED, FIELD, SPECTRAL_WINDOW, POLARIZATION, DATA_DESCRIPTION, OBSERVATION and HISTORY.
+ * start_mjd_s must be set. */
 static int fill_subtables(ccc_table *ms, const msi_makems_spec *spec)
 {
     static const struct {
@@ -253,7 +253,7 @@ static int fill_subtables(ccc_table *ms, const msi_makems_spec *spec)
 
 /* ---- The main table ---- */
 
-/* Bytes of one column that are computed and written at a time. */
+/* Bytes of DATA in a block of rows; a block has at least one row. */
 static const int64_t BLOCK_BYTES = 8 << 20;
 /* Bytes of a tile. */
 static const int64_t TILE_BYTES = 512 << 10;
@@ -329,7 +329,8 @@ static int check(const msi_makems_spec *spec)
     if (!spec->layout || spec->layout->n_station < 2 || spec->n_field < 1 || spec->n_spw < 1 || spec->n_time < 0 ||
         spec->n_source < 0)
         return msi_error_set(MSI_EUSAGE, "a set needs at least two stations, a field and a spectral window");
-    if (!(spec->integration_s > 0)) return msi_error_set(MSI_EUSAGE, "an integration of %g s", spec->integration_s);
+    if (!(spec->integration_s > 0))
+        return msi_error_set(MSI_EUSAGE, "an integration of %g s: must be positive", spec->integration_s);
     for (int w = 0; w < spec->n_spw; w++) {
         const msi_makems_spw *spw = &spec->spw[w];
         double last_hz = spw->first_freq_hz + (spw->n_chan - 1) * spw->step_hz;
@@ -380,7 +381,7 @@ static void plan_tiled(plan *p, const char *name, const char *type, int ndim, in
 
 static void make_plan(plan *p, const msi_makems_spec *spec)
 {
-    /* Columns whose value never changes, and those that change with the timestep only. */
+    /* Columns that never change, and columns that change only with the timestep. */
     static const char *const constant[] = {"ARRAY_ID", "OBSERVATION_ID", "PROCESSOR_ID", "STATE_ID",
                                            "FEED1",    "FEED2",          "INTERVAL",     "EXPOSURE"};
     static const char *const scalar[] = {"TIME",     "TIME_CENTROID", "ANTENNA1",     "ANTENNA2",
@@ -426,7 +427,7 @@ static void make_plan(plan *p, const msi_makems_spec *spec)
     }
 }
 
-/* A column's values for all rows of a block. */
+/* The values of a column in all rows of a block. */
 typedef struct column_values {
     const char *name;
     ccc_type type;
@@ -435,7 +436,7 @@ typedef struct column_values {
     const void *in;
 } column_values;
 
-/* Write a column of a block to its rows, which need not be adjacent. */
+/* Write a column of a block. Its rows need not be adjacent. */
 static int put(ccc_table *ms, const msi_makems_block *b, const column_values *c)
 {
     const int64_t *shape = c->ndim ? c->shape : NULL;
@@ -446,7 +447,7 @@ static int put(ccc_table *ms, const msi_makems_block *b, const column_values *c)
     return MSI_OK;
 }
 
-/* Write the weight spectra of a block's rows that have one, in ranges of adjacent rows. */
+/* Write the weight spectra of the rows that have one; adjacent rows are written in one call. */
 static int put_spectrum_partly(ccc_table *ms, const msi_makems_block *b, int64_t n_corr, int64_t n_chan)
 {
     const int64_t shape[2] = {n_corr, n_chan};
@@ -494,8 +495,7 @@ static int put_block(ccc_table *ms, const msi_makems_spec *spec, msi_makems_bloc
     return MSI_OK;
 }
 
-/* Write the columns whose value never changes. In an incremental storage manager a value is valid until the next
- * one. */
+/* Write the columns that never change. In an incremental storage manager a value holds until the next one. */
 static int put_constants(ccc_table *ms, const msi_makems_spec *spec)
 {
     if (ccc_table_n_row(ms) == 0) return MSI_OK;
@@ -525,8 +525,7 @@ static int stream_rows(ccc_table *ms, const msi_makems_spec *spec)
     if ((status = msi_makems_sampler_create(&sampler, spec)) ||
         (status = msi_makems_block_alloc(&block, spec, max_row)))
         goto out;
-    /* Blocks are written spw by spw, or all spws of a block of rows before the next, as they follow one another in the
-     * set. */
+    /* Write in the order of the set: one spw after another, or for each block of rows all spws. */
     if (spec->show_progress) msi_progress_begin("writing");
     const int n_pass = separate ? spec->n_spw : 1, n_in_pass = separate ? 1 : spec->n_spw;
     for (int pass = 0; pass < n_pass; pass++)
@@ -579,7 +578,7 @@ static int remove_tree(const char *path)
     return nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Check that a file at `path` may be replaced. */
+/* Check that the set may be written to `path`. */
 static int check_place(const char *path, int overwrite)
 {
     struct stat st;
@@ -587,19 +586,19 @@ static int check_place(const char *path, int overwrite)
         if (errno == ENOENT) return MSI_OK;
         return msi_error_set(MSI_EOUTPUT, "%s: %s", path, strerror(errno));
     }
-    if (!overwrite) return msi_error_set(MSI_EUSAGE, "%s exists; replace a Measurement Set by -overwrite", path);
+    if (!overwrite) return msi_error_set(MSI_EUSAGE, "%s exists; -overwrite replaces a Measurement Set", path);
     double version;
     ccc_table *t = NULL;
     int is_ms = S_ISDIR(st.st_mode) && ccc_table_open(&t, path, CCC_READ, CCC_LOCK_NONE) == CCC_OK &&
                 ccc_keyword_get_double(t, NULL, "MS_VERSION", &version) == CCC_OK;
     ccc_table_close(t);
-    if (!is_ms) return msi_error_set(MSI_EUSAGE, "%s is not a Measurement Set, and is not overwritten", path);
+    if (!is_ms) return msi_error_set(MSI_EUSAGE, "%s is not a Measurement Set: it is not replaced", path);
     return MSI_OK;
 }
 
 /*
- * Check that the file system has space for the set. Without this check casacore ends the process when it writes its
- * buffers to a full disk.
+ * Check that the file system has space for the set. casacore ends the process if the disk is full when it writes its
+ * buffers.
  */
 static int check_space(const char *path, const msi_makems_spec *spec)
 {

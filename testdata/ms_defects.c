@@ -11,12 +11,12 @@
 #include "io/casacore-c/casacore_c.h"
 #include "testdata/casacore_try.h"
 
-/* The sample that gets a defect, and the shape of its cell. */
+/* The sample that becomes defective, and the shape of its cell. */
 typedef struct place {
     int64_t row, n_corr, n_chan, mid_chan;
 } place;
 
-/* A column and the value that a defect writes. */
+/* A defect: the function that applies it, and the argument of that function. */
 typedef struct defect_entry {
     const char *name;
     int (*apply)(ccc_table *ms, double value);
@@ -29,7 +29,7 @@ static int cell_alloc(void *out, int64_t n, size_t size)
     return msi_alloc(out, n, size, "a table cell");
 }
 
-/* Return whether a row is a cross-correlation without flags in its middle channel. */
+/* Set *sound to 1 if a row is a cross-correlation whose middle channel has no flag. */
 static int row_is_sound(ccc_table *ms, int64_t row, int *sound, place *at)
 {
     int32_t antenna1, antenna2;
@@ -83,7 +83,7 @@ static int spoil_vis(ccc_table *ms, double value)
     return MSI_OK;
 }
 
-/* Change a weight. The value 0 means the weight with the opposite sign. */
+/* Change a weight to `value`, or change its sign if value is 0. */
 static int spoil_weight(ccc_table *ms, double value)
 {
     place at;
@@ -137,7 +137,7 @@ static int spoil_antenna1(ccc_table *ms, double value)
     return MSI_OK;
 }
 
-/* Set every element of a column that has a value to `one`, of `size` bytes. */
+/* Set all elements of a column to `one`, of `size` bytes; cells without a value keep none. */
 static int fill_column(ccc_table *ms, const char *column, ccc_type type, const void *one, size_t size)
 {
     const int64_t n_row = ccc_table_n_row(ms), n_at_once = 1024;

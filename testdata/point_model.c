@@ -19,7 +19,7 @@ static double into_turn(double angle_rad)
 
 double msi_sky_gmst(double mjd_s)
 {
-    /* Whole turns of whole days are omitted, so that no digits are lost. */
+    /* Leave out the whole turn of each day, which would cost digits. */
     double day = mjd_s / DAY_S - J2000_MJD_DAY;
     double deg = GMST_AT_J2000_DEG + 360 * (day - floor(day)) + (GMST_PER_DAY_DEG - 360) * day;
     return into_turn(deg * (MSI_PI / 180));
@@ -55,7 +55,7 @@ int msi_sky_to_lm(double ra_rad, double dec_rad, double ra0_rad, double dec0_rad
         return msi_error_set(MSI_ERANGE, "RA %.6f Dec %.6f deg is more than 90 degrees from the centre %.6f %.6f deg",
                              ra_rad * (180 / MSI_PI), dec_rad * (180 / MSI_PI), ra0_rad * (180 / MSI_PI),
                              dec0_rad * (180 / MSI_PI));
-    /* sin(dec) cos(dec0) - cos(dec) sin(dec0) cos(dra), arranged so that nearby directions lose no digits. */
+    /* sin(dec) cos(dec0) - cos(dec) sin(dec0) cos(dra), in a form that loses no digits for nearby directions. */
     long double half = sinl(dra / 2);
     *l = (double)(cosl(dec) * sinl(dra));
     *m = (double)(sinl(dec - dec0) + 2 * cosl(dec) * sinl(dec0) * half * half);
@@ -71,13 +71,13 @@ void msi_sky_from_lm(double l, double m, double ra0_rad, double dec0_rad, double
 }
 
 /*
- * The phase of a source is delay x frequency turns, up to 1e8 of them, of which only the fraction matters. The delay is
- * formed in long double, once a row; the product with each channel's frequency is taken from halves of 26 bits, so that
- * its leading part is exact in double and loses its whole turns exactly. The same instructions run on every processor:
- * no fused multiply-add is needed, and the loops over channels vectorise.
+ * The phase of a source in turns is delay x frequency, up to 1e8. Only its fraction matters. The delay is computed in
+ * long double, once for a row. Delay and frequency are split after 26 bits: the product of the leading parts is exact
+ * in double, and its whole turns are removed exactly. This needs no fused multiply-add: the results are the same on
+ * every processor, and the loops over channels vectorise.
  */
 
-/* Channels evaluated together: their phasors and sums stay in the first-level cache. */
+/* Channels evaluated together; their phasors and sums fit in the L1 cache. */
 enum { CHUNK = 256 };
 
 struct msi_point_model {
@@ -89,7 +89,7 @@ struct msi_point_model {
     msi_c64 *coherency; /* [n_source][n_corr] */
 };
 
-/* Round x to its leading 26 bits; the rest has 27, so that products of such parts are exact. */
+/* Round x to its leading 26 bits. The rest has 27 bits, so products of the parts are exact. */
 static double leading(double x)
 {
     double scaled = 134217729.0 * x;
@@ -146,13 +146,13 @@ static int prepare(msi_point_model *p, const msi_point_spec *spec)
     const double *freq_hz = spec->freq_hz;
     for (int k = 0; k < p->n_chan; k++) {
         if (!(freq_hz[k] > 0) || !isfinite(freq_hz[k]))
-            return msi_error_set(MSI_EUSAGE, "channel %d: a frequency of %g Hz cannot be", k, freq_hz[k]);
+            return msi_error_set(MSI_EUSAGE, "channel %d: the frequency %g Hz is not valid", k, freq_hz[k]);
         p->freq_high[k] = leading(freq_hz[k]);
         p->freq_low[k] = freq_hz[k] - p->freq_high[k];
     }
     for (int s = 0; s < p->n_source; s++) {
         long double l = source[s].l, m = source[s].m, r2 = l * l + m * m;
-        if (!(r2 < 1)) return msi_error_set(MSI_EUSAGE, "source %d lies beyond the horizon: l %Lg, m %Lg", s, l, m);
+        if (!(r2 < 1)) return msi_error_set(MSI_EUSAGE, "source %d is beyond the horizon: l %Lg, m %Lg", s, l, m);
         long double *lmn = p->lmn + 3 * (int64_t)s;
         lmn[0] = l / (long double)MSI_SPEED_OF_LIGHT;
         lmn[1] = m / (long double)MSI_SPEED_OF_LIGHT;
@@ -193,8 +193,8 @@ int msi_point_model_create(msi_point_model **out, const msi_point_spec *spec)
 }
 
 /*
- * exp(2 pi i turns) for a few turns, to 4e-16: half turns are taken out exactly and become a sign, and Taylor's series
- * give the rest of a quarter turn at most, where their first terms left out are below 1e-17.
+ * Compute exp(2 pi i turns) for a few turns, to 4e-16. Half turns are removed exactly and become a sign. The rest, at
+ * most a quarter turn, is evaluated by Taylor series, whose first omitted terms are below 1e-17.
  */
 static inline void phasor(double turns, double *re, double *im)
 {
@@ -225,7 +225,7 @@ static inline void phasor(double turns, double *re, double *im)
     *im = sign * (a + a * b * s);
 }
 
-/* Compute re, im [n]: phasors of one delay at n frequencies, times the source's spectrum. */
+/* Compute the phasors re, im [n] of one delay at n frequencies, times the spectrum of the source. */
 static void phasors(long double delay_s, int n, const double *freq_high, const double *freq_low, const double *spectrum,
                     double *re, double *im)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Images on several GPUs at once with the installed library: a gridder for each, in its own thread.
+ * Makes an image on several GPUs with the installed library: each has a gridder in its own thread.
  *
- * An image of MSIMAGE_XY is a sum over samples, so each device takes a share of the rows and the images are added. The
- * sum is compared with the image that one gridder makes of all rows. Without two GPUs two gridders share one device.
+ * With MSIMAGE_XY an image is a sum over samples, not divided by their weights. So each device grids a part of the
+ * rows, and the images are added. The sum is compared with the image that one gridder makes of all rows. With fewer
+ * than two GPUs two gridders share one device.
  */
 #include <math.h>
 #include <pthread.h>
@@ -27,7 +28,7 @@ typedef struct share {
     int64_t first_row, n_row;
     double image[N_PIXEL][N_PIXEL];
     int status;
-    char message[200]; /* copied in the thread, since msimage_error() belongs to it */
+    char message[200]; /* copied in the thread, as each thread has its own msimage_error() */
 } share;
 
 static void observe(void)
@@ -102,7 +103,7 @@ static int compare(double image[N_PIXEL][N_PIXEL], double sum[N_PIXEL][N_PIXEL])
             error += pow(sum[y][x] - image[y][x], 2);
             norm += pow(image[y][x], 2);
         }
-    /* Either may differ from the truth by the accuracy. */
+    /* Each image may have an error of ACCURACY. */
     printf("the sum differs from one image by %.1e, allowed %.0e\n", sqrt(error / norm), 2 * ACCURACY);
     return sqrt(error / norm) <= 2 * ACCURACY ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Visibilities are gridded once, and predicted, with the installed library.
+ * Makes one image and predicts visibilities, each in one call of the installed library.
  *
- * Two sources are observed with random baselines. The image is compared with its definition at a few pixels, the
- * prediction with the formula; both must agree to the requested accuracy.
+ * The program observes two sources with random baselines. It compares a few pixels of the image with the direct sum,
+ * and the predicted visibilities with the formula. Both must agree to the requested accuracy.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static const struct {
 static double uvw_m[N_ROW][3], freq_hz[N_CHAN], vis[N_ROW][N_CHAN][2], predicted[N_ROW][N_CHAN][2];
 static double image[N_PIXEL][N_PIXEL], model[N_PIXEL][N_PIXEL];
 
-/* Compute the phase of a pixel's direction: 2 pi f/c (u l + v m + w (n - 1)). */
+/* Compute the phase 2 pi f/c (u l + v m + w (n - 1)) of the direction of a pixel. */
 static double phase(int row, int chan, int x, int y)
 {
     const double l = (N_PIXEL / 2 - x) * CELL_RAD, m = (y - N_PIXEL / 2) * CELL_RAD, r2 = l * l + m * m;
@@ -46,7 +46,7 @@ static void observe(void)
             }
 }
 
-/* Compute the image at a pixel by definition: the mean of V exp(-i phase). */
+/* Compute a pixel of the image directly: the mean of V exp(-i phase). */
 static double direct_sum(int x, int y)
 {
     double sum = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A deconvolution with the installed library: major cycles of a gridder, minor cycles of a cleaner.
+ * Deconvolves an image with the installed library: a gridder makes the major cycles, a cleaner the minor cycles.
  *
- * Three sources are observed with random baselines, and imaged with uniform weights. After some cycles the model has
- * their fluxes, and the residual is small.
+ * The program observes three sources with random baselines and images them with uniform weights. After some cycles the
+ * model has their fluxes, and the residual is small.
  */
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void observe(void)
     }
 }
 
-/* A long call reports its progress, and may be stopped. */
+/* Count the reports of progress, which long calls make. */
 static void count_progress(void *of, const char *stage, double fraction)
 {
     if (fraction == 1) ++*(int *)of;

@@ -94,8 +94,8 @@ static int compare_numbers(double a, double b)
     return (a > b) - (a < b);
 }
 
-/* Compare rows by time, antennas and field. Rows with equal values compare as 0; compare_rows then keeps their order.
- * */
+/* Compare rows by time, antennas and field. Rows with equal values compare as 0; compare_rows then keeps their
+ * order. */
 static int compare_keys(const uvfits_rows *r, int64_t i, int64_t k)
 {
     int by = compare_numbers(r->time_s[i], r->time_s[k]);
@@ -111,8 +111,8 @@ static int compare_rows(const void *a, const void *b, void *of)
     return by ? by : (i > k) - (i < k);
 }
 
-/* Return 1 if two rows have the same u, v, w in single precision. Averages of windows with different flags may differ.
- * */
+/* Return 1 if two rows have the same u, v, w in single precision. Averages of windows with different flags may
+ * differ. */
 static int have_same_uvw(const uvfits_rows *r, int64_t i, int64_t k)
 {
     const double *p = r->uvw_m + 3 * i, *q = r->uvw_m + 3 * k;
@@ -318,7 +318,7 @@ static int plan(output *o)
     return msi_alloc(&o->bytes, n_value, sizeof *o->bytes, "a group");
 }
 
-/* Return the byte after the padding of the last group. */
+/* Return the offset of the first byte after the padding of the last group. */
 static int64_t tables_begin(const output *o)
 {
     const int64_t end = o->layout.data_begin + o->layout.n_group * msi_uvfits_group_bytes(&o->layout);

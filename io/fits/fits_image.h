@@ -107,8 +107,8 @@ typedef struct msi_fits_cube {
 
 enum { MSI_CONTOUR_POINTS = 97 };
 
-/* A smooth image, of which pictures show one contour. It has values at points spread from the first to the last pixel.
- * */
+/* A smooth image, of which pictures show one contour. It has values at points spread from the first to the last
+ * pixel. */
 typedef struct msi_fits_contour {
     double level;
     float value[MSI_CONTOUR_POINTS][MSI_CONTOUR_POINTS]; /* [y][x]; NaN: unknown */

@@ -346,8 +346,8 @@ static msi_picture_values view_values(const msi_fits_view *v)
     return is_signed ? MSI_VALUES_SIGNED : MSI_VALUES_BRIGHTNESS;
 }
 
-/* Set axis k. An axis without a name counts pixels. Otherwise its title has name and unit; u and v are in wavelengths.
- * */
+/* Set axis k. An axis without a name counts pixels. Otherwise its title has name and unit; u and v are in
+ * wavelengths. */
 static void set_view_axis(const msi_fits_view *v, int k, msi_linear_axis *axis, char title[160])
 {
     const char *ctype = v->ctype[k];

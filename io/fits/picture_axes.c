@@ -414,8 +414,8 @@ static void draw_lines(cairo_t *cr, const msi_picture_frame *f, const coordinate
     const int64_t last = (int64_t)floor(c[k].high / c[k].step);
     for (int64_t n = (int64_t)ceil(c[k].low / c[k].step); n <= last; n++) {
         const double value = (double)n * c[k].step;
-        /* The meridian 180 degrees away would be drawn from both sides; draw it once. A parallel at a pole is a point.
-         * */
+        /* The meridian 180 degrees away would be drawn from both sides; draw it once. A parallel at a pole is a
+         * point. */
         if (k == 0 && value - c[0].low >= 360 * c[0].unit_per_deg * (1 - 1e-12)) continue;
         if (k == 1 && fabs(value) >= 90 * c[1].unit_per_deg) continue;
         const grid_line l = make_line(cr, c, k == 0, value);

@@ -357,8 +357,8 @@ static int rename_without_replacing(const char *from, const char *to)
     return rename(from, to) == 0 ? 0 : errno;
 }
 
-/* Sync the directory of an output. It allocates no memory: files have their names already, so only the disk may fail.
- * */
+/* Sync the directory of an output. It allocates no memory: files have their names already, so only the disk may
+ * fail. */
 static int sync_directory(output *o)
 {
     size_t length = directory_length(o->name);

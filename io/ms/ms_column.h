@@ -26,8 +26,8 @@ typedef enum msi_ms_column_stage {
     MSI_COLUMN_COMPLETE /* the column is complete and has no mark */
 } msi_ms_column_stage;
 
-/* A column. It is in shared memory and has no pointers, so that the parent can clean up after a child that has ended.
- * */
+/* A column. It is in shared memory and has no pointers, so that the parent can clean up after a child that has
+ * ended. */
 typedef struct msi_ms_column {
     msi_ms_column_method method;
     volatile int stage;   /* msi_ms_column_stage */

@@ -71,8 +71,8 @@ int64_t msi_ms_paths_bytes(const char *const *paths, int n_path)
  * about 100 bytes; the factor has a generous margin. */
 static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
 
-/* For each column that DyscoStMan compresses, casacore starts a thread for each processor. A set has few such columns.
- * */
+/* For each column that DyscoStMan compresses, casacore starts a thread for each processor. A set has few such
+ * columns. */
 static const int64_t STACK_BYTES = (int64_t)512 << 10, GUARD_BYTES = (int64_t)64 << 10;
 enum { COMPRESSED_COLUMNS = 8, MOST_DESCRIPTION = 4 << 20 };
 
@@ -111,8 +111,8 @@ static int64_t make_threads_small(void)
 
 /* Count the compressed columns in a table's description, at most COMPRESSED_COLUMNS. (In a multi-MS with hundreds of
  * members, assuming that each has such columns would make stacks most of the limit.) A column may be counted more than
- * once, if the name of its manager occurs more than once. A description that is too long counts as COMPRESSED_COLUMNS.
- * */
+ * once, if the name of its manager occurs more than once. A description that is too long counts as
+ * COMPRESSED_COLUMNS. */
 static int compressed_columns(const char *path)
 {
     static const char manager[] = "DyscoStMan";

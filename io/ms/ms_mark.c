@@ -114,8 +114,8 @@ static const char *root_of(const msi_ms_watch *w, const char *path)
 
 /* ---- table.dat ---- */
 
-/* Store the identity of table.dat. If stat fails the inode is 0, which msi_ms_watch_is_same never treats as the same.
- * */
+/* Store the identity of table.dat. If stat fails the inode is 0, which msi_ms_watch_is_same never treats as the
+ * same. */
 static void stat_table_dat(msi_ms_watch *w, const char *path)
 {
     char file[4200];

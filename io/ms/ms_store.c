@@ -97,8 +97,8 @@ static int pass_store_field(msi_cursor *c, msi_ms_field *f, double *rest_hz)
     return 1;
 }
 
-/* Copy the counts of the head, and allocate the arrays. Each element takes some bytes of the file, which limits counts.
- * */
+/* Copy the counts of the head, and allocate the arrays. Each element takes some bytes of the file, which limits
+ * counts. */
 static int unpack_store_head(const msi_cursor *c, const about_head *h, msi_ms_set *set, int *is_whole)
 {
     const int64_t counts[] = {h->n_window, h->n_setup, h->n_field, h->n_antenna};

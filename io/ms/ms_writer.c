@@ -23,8 +23,8 @@
 /* The name of the child in messages. */
 #define MSI_WRITER_WHAT "the writer process"
 
-/* Address space of a slot: the head, row numbers, channel indices and values. Only pages that a block uses take memory.
- * */
+/* Address space of a slot: the head, row numbers, channel indices and values. Only pages that a block uses take
+ * memory. */
 #define MSI_WRITER_SLOT_BYTES (4096 + MSI_MS_WRITER_BLOCK_ROWS * 8 + MSI_MS_WRITER_BLOCK_BYTES / 2 * 3)
 
 /* The steps of the first writer process. The second one gets the frames that follow MSI_WRITER_PREPARED. */
@@ -142,8 +142,8 @@ static int read_cells(written_column *f, const char *column, const rows *r, int 
     return MSI_OK;
 }
 
-/* Read cells, before values are stored in some of their channels. Either all or none of the rows are already written.
- * */
+/* Read cells, before values are stored in some of their channels. Either all or none of the rows are already
+ * written. */
 static int get_base(written_column *f, const rows *r, msi_c32 *cells)
 {
     if (f->column->method == MSI_COLUMN_IN_PLACE || is_written(f, r->row[0]))

@@ -126,8 +126,8 @@ static void *next_bytes(char *slot, int64_t *at, int64_t bytes)
     return array;
 }
 
-/* Set the addresses of the arrays of a reader's largest block in a slot, which may be NULL. Returns the size in bytes.
- * */
+/* Set the addresses of the arrays of a reader's largest block in a slot, which may be NULL. Returns the size in
+ * bytes. */
 static int64_t lay_out_slot(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r, const block_conversion *order)
 {
     int64_t n_row = 0, n_sample = 0, n_converted = 0, at = 0;

@@ -116,8 +116,8 @@ int msi_uv_table_numbers(msi_uv_bytes *b, const msi_uv_header *h, int column, in
     return MSI_OK;
 }
 
-/* Copy n bytes of text up to a zero, without trailing blanks. Bytes that are not printable ASCII become question marks.
- * */
+/* Copy n bytes of text up to a zero, without trailing blanks. Bytes that are not printable ASCII become question
+ * marks. */
 static void copy_text(const unsigned char *from, int64_t n, char *to, int64_t size)
 {
     int64_t length = 0;

@@ -563,8 +563,8 @@ static int find_interval(msi_uv_set *s)
     MSI_TRY(msi_alloc(&time_s, s->n_group, sizeof *time_s, "times of groups"));
     memcpy(time_s, t->time_s, (size_t)s->n_group * sizeof *time_s);
     qsort(time_s, (size_t)s->n_group, sizeof *time_s, compare_numbers);
-    /* Fractions of a day in single precision have errors up to 2.6 ms, so steps are rounded to 0.01 s, as in casacore.
-     * */
+    /* Fractions of a day in single precision have errors up to 2.6 ms, so steps are rounded to 0.01 s, as in
+     * casacore. */
     for (int64_t i = 1; i < s->n_group; i++)
         if (time_s[i] - time_s[i - 1] > 0.01) shortest_s = fmin(shortest_s, time_s[i] - time_s[i - 1]);
     msi_free(time_s);

@@ -321,7 +321,7 @@ static char kind_of_bits(int bitpix)
 static int describe_groups(msi_uv_set *s, msi_uv_header *h, msi_uv_part *p)
 {
     const char *path = s->state->bytes.path, kind = kind_of_bits(h->bitpix);
-    if (!kind) return msi_error_set(MSI_EINPUT, "%s: BITPIX = %d is not a kind of numbers of FITS", path, h->bitpix);
+    if (!kind) return msi_error_set(MSI_EINPUT, "%s: BITPIX = %d is not a type of FITS", path, h->bitpix);
     if (h->bytes <= 0 || h->n_group < 1 || h->n_parameter < 1 || h->n_parameter >= h->n_described)
         return msi_error_set(MSI_EINPUT, "%s: invalid header: %lld groups with %lld parameters", path,
                              (long long)h->n_group, (long long)h->n_parameter);

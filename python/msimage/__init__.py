@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images of radio-telescope visibilities, and back, to an accuracy that the caller chooses.
+"""Images of radio-telescope visibilities and visibilities of images, to an accuracy that the caller chooses.
 
 `wgridder` has the four functions of ducc0.wgridder, with the same arguments and conventions. `Plan` keeps visibilities
 in host or GPU memory, for solvers and deconvolution, and weights them; `Cleaner` runs minor cycles; `read_ms` reads Measurement
-Sets as blocks of NumPy arrays; `fit_beam` fits the beam; `write_fits` and `Picture` are for images that are finished.
+Sets as blocks of NumPy arrays; `fit_beam` fits the beam; `write_fits` and `Picture` are for finished images.
 
     import numpy as np, msimage
     for b in msimage.read_ms("my.ms", pol="I"):           # a block: its arrays have shapes and units in help(msimage.Block)
         image = msimage.wgridder.vis2dirty(uvw=b.uvw, freq=b.freq, vis=b.vis[0], wgt=b.wgt[0], npix_x=512, npix_y=512,
                                            pixsize_x=1e-5, pixsize_y=1e-5, epsilon=1e-4, do_wgridding=True, flip_v=True)
 
-makes the image of a block, in Jy times weight; images of several blocks add up. Sizes of pixels are in radians. The tutorial, which
-continues with a deconvolution, is tutorial.md in the documents of the project and of Debian's package.
+makes the image of a block, in Jy times weight. The image of several blocks is the sum of their images. Sizes of pixels are in
+radians. The tutorial continues with a deconvolution; it is tutorial.md in the documents of the project and of Debian's package.
 
 Arrays are NumPy arrays or, on a GPU, arrays of any package that supports DLPack, such as CuPy and PyTorch. Other Python threads
-can run during a call; Ctrl-C ends a call with KeyboardInterrupt.
+can run during a call. Ctrl-C ends a call with KeyboardInterrupt.
 """
 from . import wgridder
 # Programs use it as an attribute of wgridder, as with ducc0.

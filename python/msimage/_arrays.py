@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Arrays for the C library: in C order without gaps, NumPy arrays or, through DLPack, arrays on a GPU."""
+"""Arrays for the C library, in C order without gaps: NumPy arrays and, by DLPack, arrays on a GPU."""
 from __future__ import annotations
 
 import contextlib
@@ -24,12 +24,12 @@ class DLPackArray(Protocol):
 
 #: What functions accept as an array.
 ArrayLike = Union[np.ndarray, DLPackArray]
-#: An array of some kind, in whose kind and memory a result is returned.
+#: The type of an argument; the result has the same type and is in the same memory.
 AnyArray = TypeVar("AnyArray", np.ndarray, DLPackArray)
 
 
 class ArrayTypeError(TypeError, RuntimeError):
-    """An array with elements of a wrong type. It is also a RuntimeError, which ducc0 raises."""
+    """An array has elements of the wrong type. It is a RuntimeError too, as in ducc0."""
 
 
 def real_argument(value: float, name: str) -> float:
@@ -50,7 +50,7 @@ typedef struct { uint32_t major, minor; void *manager_ctx, *deleter; uint64_t fl
 _TENSOR, _VERSIONED = _dlpack.typeof("DLTensor *"), _dlpack.typeof("DLManagedTensorVersioned *")
 _READ_ONLY = 1
 _VOID, _ADDRESS = ffi.typeof("void *"), ffi.typeof("uintptr_t")
-# NumPy types for DLPack's codes and bits.
+# DLPack's codes, and NumPy's types by DLPack's code and bits.
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _DTYPES = {(_CODES[name[0]], 8 * int(name[1:])): np.dtype(name)
            for name in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "b1")}
@@ -65,12 +65,12 @@ _pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _name = ctypes.pythonapi.PyCapsule_GetName
 _name.restype = ctypes.c_char_p
 _name.argtypes = [ctypes.py_object]
-# Types whose arrays only give capsules without a version.
+# Types whose __dlpack__ has no argument max_version.
 _unversioned: set = set()
 
 
 def _capsule_of(array: Any) -> Any:
-    """Export an array by DLPack, ordered before later work on CUDA's default stream, which is number 1."""
+    """Export an array by DLPack. Work on CUDA's default stream, number 1, then waits for the work on the array."""
     if type(array) not in _unversioned:
         try:
             return array.__dlpack__(stream=1, max_version=(1, 0))
@@ -80,7 +80,7 @@ def _capsule_of(array: Any) -> Any:
 
 
 def _tensor_of(capsule: Any) -> tuple:
-    """The DLTensor of a capsule, and whether it is read-only."""
+    """Return the DLTensor of a capsule, and whether it is read-only."""
     if _name(capsule) == b"dltensor":
         return _dlpack.cast(_TENSOR, _pointer(capsule, b"dltensor")), False
     versioned = _dlpack.cast(_VERSIONED, _pointer(capsule, b"dltensor_versioned"))
@@ -95,7 +95,7 @@ def _library_of(array: Any) -> str:
 
 @functools.lru_cache(maxsize=1)
 def cupy_module() -> Any:
-    """CuPy, if one of its arrays has been seen."""
+    """Return the module CuPy; call this only for arrays of CuPy, which have imported it."""
     import cupy
 
     return cupy
@@ -107,7 +107,7 @@ _others: set[type] = set()
 
 
 def is_cupy(array: Any) -> bool:
-    """Whether an array is a CuPy array: its attributes give what DLPack would, in a tenth of the time."""
+    """Return whether an array is a CuPy array. Reading its attributes takes a tenth of the time of DLPack."""
     kind = type(array)
     if kind in _cupys:
         return True
@@ -120,7 +120,7 @@ def is_cupy(array: Any) -> bool:
 
 
 def is_on_gpu(array: Any) -> bool:
-    """Whether an array is in the memory of an NVIDIA GPU."""
+    """Return whether an array is in the memory of an NVIDIA GPU."""
     if isinstance(array, np.ndarray):
         return False
     device = getattr(array, "__dlpack_device__", None)
@@ -128,7 +128,7 @@ def is_on_gpu(array: Any) -> bool:
 
 
 def viewed(array: Any) -> Any:
-    """An array in host memory as a NumPy array, without a copy; one on a GPU unchanged."""
+    """Return an array in host memory as a NumPy array, without a copy, and an array on a GPU unchanged."""
     if isinstance(array, np.ndarray) or int(array.__dlpack_device__()[0]) not in _HOST:
         return array
     if _library_of(array) == "torch":
@@ -137,7 +137,7 @@ def viewed(array: Any) -> Any:
 
 
 def _is_packed(shape: tuple, strides: list) -> bool:
-    """Whether an array with such strides, in elements, is in C order without gaps."""
+    """Return whether an array with these strides, in elements, is in C order without gaps."""
     step = 1
     for n, stride in zip(reversed(shape), reversed(strides)):
         if n > 1 and stride != step:
@@ -147,7 +147,7 @@ def _is_packed(shape: tuple, strides: list) -> bool:
 
 
 def overlaps_itself(array: np.ndarray) -> bool:
-    """Whether elements of an array may overlap, as those of numpy.broadcast_to do; such arrays are never written to."""
+    """Return whether elements of an array may overlap, as those of numpy.broadcast_to. Such arrays are never written to."""
     axes = sorted((abs(stride), n) for stride, n in zip(array.strides, array.shape) if n > 1)
     reach = array.itemsize
     for stride, n in axes:
@@ -158,7 +158,7 @@ def overlaps_itself(array: np.ndarray) -> bool:
 
 
 class Given:
-    """An array during a call: its type, shape, address, and the objects that keep it alive."""
+    """An array during a call: its type, shape and address, and the objects that keep it alive."""
 
     __slots__ = ("kept", "dtype", "shape", "address", "device", "_is_contiguous", "_is_writeable")
 
@@ -167,7 +167,7 @@ class Given:
         if isinstance(array, np.ndarray):
             self.dtype, self.shape = array.dtype, array.shape
             return
-        # Wait for work on CUDA's default stream; DLPack synchronises other streams.
+        # The library works on CUDA's default stream. For arrays of other streams DLPack synchronises.
         if is_cupy(array) and cupy_module().cuda.get_current_stream().ptr in DEFAULT_STREAMS:
             self.dtype, self.shape = array.dtype, array.shape
             self.address, self.device = array.data.ptr, array.data.device_id
@@ -195,24 +195,25 @@ class Given:
         return self.kept.flags.writeable if self.device is None else self._is_writeable
 
     def pointer(self, kind: str = "char[]") -> Any:
-        """The address for cffi, of an array without gaps; `kind` is its C type unless that is void *."""
+        """Return the address of an array without gaps for cffi. `kind` is its C type; on a GPU it is void *."""
         return ffi.from_buffer(kind, self.kept) if self.device is None else ffi.cast(_VOID, self.address)
 
 
 def place(array: Any) -> int:
-    """The address of a NumPy or CuPy array without gaps."""
+    """Return the address of a NumPy or CuPy array without gaps."""
     return int(array.data.ptr if type(array) in _cupys else ffi.cast(_ADDRESS, ffi.from_buffer(array)))
 
 
-# The properties of an array, except for its elements and its address.
+# The properties of an array other than its elements and its address.
 _kind = operator.attrgetter("dtype", "shape", "strides")
 
 
 def plain(arrays: tuple) -> Optional[tuple[tuple, list, bool]]:
-    """What arrays are, where they lie, and whether one is on a GPU, of NumPy's and CuPy's own; None where others are among them.
+    """Return the properties of arrays, their addresses, and whether one is on a GPU.
 
-    Arrays that are the same by this differ in their elements alone. One may be None. Of CuPy's the first goes to is_cupy() before.
-    NumPy's have no gaps.
+    Arrays with equal properties differ only in their elements and addresses. An array may be None. The result is None if an array
+    is neither of NumPy nor of CuPy, if a NumPy array has gaps, or if CuPy's current stream is not CUDA's default stream. CuPy's
+    arrays are known only after is_cupy() has seen one.
     """
     kinds: list = []
     places = []
@@ -239,7 +240,7 @@ def plain(arrays: tuple) -> Optional[tuple[tuple, list, bool]]:
 
 
 def packed(array: Any) -> Any:
-    """The array in C order without gaps: itself, or a copy in the same memory."""
+    """Return an array in C order without gaps: itself, or a copy in the same memory."""
     if isinstance(array, np.ndarray):
         return np.ascontiguousarray(array)
     if is_cupy(array):
@@ -250,7 +251,7 @@ def packed(array: Any) -> Any:
 
 
 def owned(given: Given) -> Given:
-    """A copy of an array that its owner may change, in the same memory; immutable arrays, and those of unknown libraries, unchanged."""
+    """Copy an array that the caller may change, in the same memory. Arrays of JAX and unknown libraries are returned unchanged."""
     if given.device is None:
         return Given(given.kept.copy())
     array = given.kept[0] if isinstance(given.kept, tuple) else given.kept
@@ -260,10 +261,10 @@ def owned(given: Given) -> Given:
 
 
 def empty(shape: tuple, dtype: Any, like: Any) -> Any:
-    """An array for results, of the kind of `like` and in the same memory; a NumPy array if that kind is immutable."""
+    """Return an array for results, of the kind of `like` and in its memory; a NumPy array if that kind is immutable."""
     if is_cupy(like):
         cupy = cupy_module()
-        # Changing the device and changing it back takes as long as the rest of this function.
+        # Switching to the device and back would take as long as the rest of this function.
         if cupy.cuda.runtime.getDevice() == like.data.device_id:
             return cupy.ndarray(shape, dtype)
         with like.device:
@@ -276,7 +277,7 @@ def empty(shape: tuple, dtype: Any, like: Any) -> Any:
 
 
 def finished(result: Any, like: Any) -> Any:
-    """A result made by empty(), as an array of the kind of `like`."""
+    """Return a result in an array of empty() as an array of the kind of `like`."""
     if isinstance(result, np.ndarray) and is_on_gpu(like) and _library_of(like) in ("jax", "jaxlib"):
         import jax
 

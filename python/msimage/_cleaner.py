@@ -18,7 +18,7 @@ _SHAPES = {"tapered-quadratic": lib.MSIMAGE_SCALE_TAPERED_QUADRATIC, "gaussian":
 
 
 class CleanReport(NamedTuple):
-    """Report of minor iterations: why they ended, how many there were, the peak before and after, the flux added to the model."""
+    """Why the minor iterations ended, their number, the peak before and after them, and the flux added to the model."""
 
     stop: str
     n_iteration: int
@@ -38,17 +38,17 @@ class Cleaner(ImagesHeld):
     mask : uint8 [nx, ny], not 0 where components are allowed
     scales : for multiscale: widths in pixels, the first 0, increasing; None: chosen from the beam
     beam : for multiscale: width of the beam in pixels; None: that of the pixels above half the peak of the psf
-    scale_rule : "wsclean", by the peak of the residual convolved with a scale times a bias; or "tclean", by the amount that a
-        component removes from the residual's squares, with tclean's masks, and thresholds for points
-    scale_shape : "tapered-quadratic", "gaussian" or "spheroidal" (tclean's, whose scales are half the width)
+    scale_rule : how the scale of a component is chosen. "wsclean": the peak of the residual convolved with the scale, times a
+        bias, is largest. "tclean": the component lowers the sum of the squared residual most; masks and thresholds are as in tclean
+    scale_shape : "tapered-quadratic", "gaussian" or "spheroidal" (as in tclean, where a scale is half the width)
     scale_bias : for wsclean: the peak of a scale s is multiplied by scale_bias**-log2(s / (2 beam)); 0: 0.6
-    smallscalebias : for tclean: fraction by which the widest scale's squares are reduced, -1 to 1
+    smallscalebias : for tclean: fraction by which the squares of the widest scale are reduced, -1 to 1
     scale_gain : fraction of a scale's peak that is cleaned before a scale is chosen again: 1e-6 for one component, as
         tclean; 0: 0.2, or 0.05 for tclean
-    nterms : 2 to 4: components have Taylor terms in x = frequency / reference - 1, as tclean's mtmfs; 0: none. Residuals and
-        models are then [nterms, nx, ny]. Residual t is the image of the visibilities less the model with weights times x**t,
-        divided by the sum of the weights without x**t; so is psf k, up to k = 2 nterms - 2. Residual 0 is searched; with the
-        scale_rule tclean the component whose terms together lower chi^2 most
+    nterms : 0: no Taylor terms; 2 to 4: components have terms in x = frequency / reference - 1, as tclean's mtmfs. Residuals and
+        models are then [nterms, nx, ny]. For residual t weights are multiplied by x**t; the image is divided by the sum of the
+        weights without x**t. The same holds for psf k, up to k = 2 nterms - 2. Peaks are searched in residual 0; with the
+        scale_rule tclean the component is chosen whose terms together lower chi^2 most
     reference : with nterms: reference frequency in Hz
     frequencies : with nterms: float [channel], Hz: frequencies of the samples, at least nterms different ones
     weights : with nterms: float [channel]: sums of the weights of the samples of each frequency; None: equal
@@ -83,7 +83,7 @@ class Cleaner(ImagesHeld):
             beam = 2 * float(np.sqrt(float((first > 0.5).sum()) / np.pi))
         widths = ffi.NULL if scales is None else ffi.new("double[]", [real_argument(s, "scales") for s in scales])
         hz_list, weight_list = ffi.new("double[]", hz), ffi.new("double[]", weight)
-        # Images are [x][y]: rows of the library's images have constant x.
+        # Images are [x][y]: in the library's images a row has constant x.
         spec = ffi.new("msimage_cleaner_spec *", {
             "struct_bytes": ffi.sizeof("msimage_cleaner_spec"), "nx": ny, "ny": nx, "n_term": nterms,
             "reference_hz": real_argument(reference, "reference"), "freq_hz": hz_list, "freq_weight": weight_list, "n_freq": len(hz),
@@ -121,10 +121,10 @@ class Cleaner(ImagesHeld):
     @one_at_a_time
     def minor(self, residual: ArrayLike, model: ArrayLike, *, threshold: float = 0.0, mgain: float = 1.0,
               n_iteration: int = 1000) -> CleanReport:
-        """Clean in place: subtract components from residual [nx, ny], Jy/beam, and add them to model, Jy/pixel; with Taylor terms
-        both are [nterms, nx, ny].
+        """Subtract components from residual [nx, ny], Jy/beam, and add them to model, Jy/pixel, both in place.
 
-        It ends at the threshold in Jy/beam, when the peak has fallen to (1 - mgain) of the first, or after n_iteration.
+        With Taylor terms both are [nterms, nx, ny]. Cleaning ends when the peak is at the threshold in Jy/beam or at (1 - mgain)
+        times the first peak, or after n_iteration iterations.
         """
         a, b = self._images(residual, model)
         if a.device is None and b.device is None and np.may_share_memory(a.kept, b.kept):
@@ -139,7 +139,7 @@ class Cleaner(ImagesHeld):
 
     @one_at_a_time
     def noise(self, residual: ArrayLike) -> float:
-        """The noise of a residual image, of the first with Taylor terms, Jy/beam: 1.4826 times the median distance from the median."""
+        """Return 1.4826 times the median absolute deviation of a residual image, Jy/beam; with Taylor terms of term 0."""
         sigma = ffi.new("double *")
         (given,) = self._images(residual)
         self._call(lib.msimage_cleaner_noise, self._c, given.pointer(), sigma)

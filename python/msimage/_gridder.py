@@ -15,24 +15,24 @@ from ._library import CALLBACKS, Calls, Held, ffi, lib
 
 FLOAT64, UINT8 = np.dtype(np.float64), np.dtype(np.uint8)
 REALS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
-# The members of msimage_samples, with pointers as integers: this takes a third of cffi's time.
+# The members of msimage_samples, with pointers as integers. struct takes a third of the time of cffi.
 _pack_samples = struct.Struct("qiPPPPP").pack
-# Types are looked up once: looking them up by name would double cffi's time.
+# Types are looked up once: a lookup by name in each call would double the time of cffi.
 _SAMPLES, _SPEC, _OUT = (ffi.typeof(name) for name in ("msimage_samples *", "msimage_gridder_spec *", "msimage_gridder **"))
 COMPLEXES = {real: cplx for cplx, real in REALS.items()}
 BACKENDS = {"auto": lib.MSIMAGE_AUTO, "cpu": lib.MSIMAGE_CPU, "cuda": lib.MSIMAGE_CUDA}
 
-# Both directions use the same strategy, so that each is the other's transpose to rounding.
+# Both directions use one strategy, so that each is the transpose of the other up to rounding.
 _STRATEGY = ffi.new("char[]", b"planes")
 
 
 def array_argument(array: Any, name: str) -> Any:
-    """An argument that must be an array."""
+    """Check that an argument is an array, and return it without gaps."""
     return packed(other_array(array, name))
 
 
 def other_array(array: Any, name: str) -> Any:
-    """Check that an argument is an array, and return it: as a NumPy array if it is in host memory."""
+    """Check that an argument is an array, and return it; an array in host memory becomes a NumPy array."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise TypeError(f"{name}: has masked elements, whose values would be used; fill them, or exclude samples by the argument mask")
     if isinstance(array, np.ndarray) or is_cupy(array):
@@ -66,7 +66,7 @@ def flag_argument(value: Any, name: str) -> bool:
 
 
 def word_argument(word: Any, name: str, choices: dict) -> int:
-    """The C library's number of a word."""
+    """Return the C library's constant for a word."""
     if not isinstance(word, str):
         raise TypeError(f"{name}: must be a string, not {type(word).__name__}")
     if word not in choices:
@@ -75,19 +75,19 @@ def word_argument(word: Any, name: str, choices: dict) -> int:
 
 
 def backend_argument(backend: Any) -> int:
-    """The C library's number of a backend."""
+    """Return the C library's constant for a backend."""
     return word_argument(backend, "backend", BACKENDS)
 
 
 def require(holds: bool, message: str) -> None:
-    """Errors in values, types and shapes of arrays are RuntimeErrors, as in ducc0."""
+    """Raise a RuntimeError, as ducc0 does for values, types and shapes of arrays, unless `holds`."""
     if not holds:
         raise RuntimeError(message)
 
 
 def has(array: Given, name: str, dtype: np.dtype, shape: tuple, axes: str = "") -> None:
-    """Check the type and shape of an array; its axes have names."""
-    # Formatting a type takes NumPy longer than the rest of the check, so messages are made only if needed.
+    """Check the type and shape of an array. `axes` describes the shape in the message."""
+    # NumPy takes longer to format a type than for the rest of the check, so messages are made only for an error.
     if array.dtype != dtype:
         raise ArrayTypeError(f"{name}: its type must be {dtype}, not {array.dtype}")
     if array.shape != shape:
@@ -95,7 +95,7 @@ def has(array: Given, name: str, dtype: np.dtype, shape: tuple, axes: str = "") 
 
 
 class ImagesHeld(Held):
-    """The base of objects of the library for images of one shape and type. Structs that C fills have their initial size."""
+    """The base of the library's objects whose images have one shape and type."""
 
     def __init__(self, shape: tuple, dtype: np.dtype) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class ImagesHeld(Held):
 
 
 class Samples:
-    """Coordinates with their weights and mask, checked, in the C library's format."""
+    """Checked coordinates, weights and mask of samples, for the C library."""
 
     def __init__(self, uvw: Any, freq: Any, real: np.dtype, wgt: Any = None, mask: Any = None,
                  flips: tuple = (False, False, False)):
@@ -134,28 +134,28 @@ class Samples:
             self.has(self.mask, "mask", UINT8)
 
     def has(self, array: Given, name: str, dtype: np.dtype) -> None:
-        """Check the type of an array, and that its shape is that of rows and channels."""
+        """Check the type of an array, and that its shape is [row, channel]."""
         if array.dtype != dtype or array.shape != self.shape:
             has(array, name, dtype, self.shape, f"{self.shape}: rows of uvw, channels of freq")
 
     def keep(self) -> None:
-        """Copy the coordinates and the mask, so that the caller may change the arrays; without the weights."""
+        """Copy the coordinates and the mask, so that the caller may change the arrays, and drop the weights."""
         self.uvw, self.freq, self.wgt = owned(self.uvw), owned(self.freq), None
         self.mask = owned(self.mask) if self.mask else None
 
     def given(self, vis: Optional[Given] = None) -> Any:
-        """The samples for a call, with visibilities or without."""
+        """Return the samples as a struct of the C library, with visibilities if `vis` is given."""
         if vis is not None:
             self.has(vis, "vis", COMPLEXES[self.real])
         weight = self.wgt.pointer() if self.wgt else ffi.NULL
         mask = self.mask.pointer("uint8_t[]") if self.mask else ffi.NULL
-        # Members in their order: a list takes a third of the time of a dict.
+        # A list of the members in their order takes a third of the time of a dict.
         return ffi.new(_SAMPLES, [*self.shape, self.uvw.pointer("double[]"), self.freq.pointer("double[]"),
                                    vis.pointer() if vis else ffi.NULL, weight, mask])
 
 
 def _like(values: list, array: Any) -> Any:
-    """Numbers as an array of the kind of another array."""
+    """Return numbers as an array of the kind of another array."""
     if type(array).__module__.split(".")[0] == "torch":
         return array.new_tensor(values)
     return _namespace(array).asarray(values)
@@ -169,7 +169,7 @@ def _namespace(array: Any) -> Any:
 
 
 def thread_count(nthreads: int) -> int:
-    """Host threads for a call: at most the number of processors available to the process, which 0 means."""
+    """Return the host threads for a call: at most one for each available processor, and as many for 0."""
     if nthreads == 1:
         return 1
     try:
@@ -180,7 +180,7 @@ def thread_count(nthreads: int) -> int:
 
 
 def specification(task: int, real: np.dtype, epsilon: float, n_thread: int, backend: str = "auto", **members: Any) -> Any:
-    """The specification of a gridder that reaches an accuracy: in single precision if that suffices."""
+    """Return the specification of a gridder. It uses double precision for single-precision arrays if epsilon needs it."""
     accuracy = min(max(float(epsilon), 1e-13), 0.1) if 7e-15 <= epsilon < np.inf else float(epsilon)
     in_double = members.pop("sums_in_double", False) or (real == np.float32 and accuracy < 2e-6)
     return ffi.new(_SPEC, {
@@ -199,12 +199,12 @@ class Gridder:
         self.c = ffi.gc(out[0], lib.msimage_gridder_free)
 
     def report(self) -> str:
-        """One line that describes the plan."""
+        """Return a line that describes the gridder."""
         return report_of(self.c)
 
 
 def report_of(c: Any) -> str:
-    """One line that describes the plan of the C library's gridder."""
+    """Return a line that describes a gridder of the C library."""
     r = ffi.new("msimage_gridder_report *")
     lib.msimage_gridder_report_get(c, r)
     where = "GPU" if r.backend == lib.MSIMAGE_CUDA else "CPU"
@@ -213,12 +213,12 @@ def report_of(c: Any) -> str:
 
 
 def samples_at(n_row: int, n_chan: int, *places: int) -> Any:
-    """The C library's samples, from addresses in the order of its members."""
+    """Return samples for the C library from addresses in the order of the members."""
     return ffi.from_buffer(_SAMPLES, _pack_samples(n_row, n_chan, *places))
 
 
 def work_once(spec: Any, blocks: list, rest: Callable[[Any], int], prints_plan: Any = False) -> None:
-    """Make a gridder of the C library, add samples, call `rest` with the gridder, which returns a status, and free it."""
+    """Make a gridder of the C library, add samples, call `rest` with it, and free it. `rest` returns a status."""
     out = ffi.new(_OUT)
 
     def work() -> int:
@@ -236,5 +236,5 @@ def work_once(spec: Any, blocks: list, rest: Callable[[Any], int], prints_plan: 
 
 
 def gridder(task: int, real: np.dtype, epsilon: float, nthreads: int = 1, **members: Any) -> Gridder:
-    """A gridder that reaches an accuracy."""
+    """Make a gridder with an accuracy of epsilon."""
     return Gridder(specification(task, real, epsilon, thread_count(nthreads), **members))

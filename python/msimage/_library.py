@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The C library: its location, the declarations of its headers, and its errors as exceptions."""
+"""Loads the C library, declares its functions, and raises its errors as exceptions."""
 from __future__ import annotations
 
 import functools
@@ -16,7 +16,7 @@ _HEADERS = ("base.h", "gridder.h", "cleaner.h")
 
 
 class Error(RuntimeError):
-    """A failure of the library: its message, and in `status` the code of enum msimage_status."""
+    """An error of the library, with its message; `status` is its code of enum msimage_status."""
 
     def __init__(self, status: int, message: str):
         super().__init__(message)
@@ -31,7 +31,7 @@ class DeviceMemoryError(Error, MemoryError):
 
 
 def declarations(names: tuple, *source: str) -> str:
-    """The declarations of headers, installed ones or those of the source tree, without preprocessor lines."""
+    """Return the declarations of installed headers, or of headers in the source tree, without preprocessor lines."""
     folders = (os.path.join(_HERE, "include"), os.path.join(_HERE, "..", "..", *source))
     folder = next((f for f in folders if os.path.exists(os.path.join(f, names[0]))), None)
     if folder is None:
@@ -49,7 +49,7 @@ ffi.cdef(declarations(_HEADERS, "lib", "include", "msimage"))
 
 
 def load(name: str) -> Any:
-    """A library next to this file, or in the system's search path."""
+    """Load a library that is next to this file or in the search path of the system."""
     local = os.path.join(_HERE, name)
     name = local if os.path.exists(local) else name
     try:
@@ -63,30 +63,30 @@ def load(name: str) -> Any:
 
 
 lib = load("libmsimage.so.0")
-# A forked child does not have OpenMP's threads, and would wait for those of the last call.
+# A forked child does not have the threads of OpenMP, but would wait for them.
 os.register_at_fork(before=lib.msimage_threads_release)
 
 
 def version() -> str:
-    """The library's version."""
+    """Return the version of the library."""
     return ffi.string(lib.msimage_version()).decode()
 
 
 def libraries() -> str:
-    """The libraries used by the library, and their versions."""
+    """Return the libraries that the library uses, with their versions."""
     return ffi.string(lib.msimage_libraries()).decode()
 
 
 def gpu_count() -> int:
-    """The number of GPUs that the library can use."""
+    """Return the number of GPUs that the library can use."""
     return int(lib.msimage_gpu_count())
 
 
 def release_memory() -> None:
-    """Free all GPU memory that the library keeps and no plan, cleaner or call uses.
+    """Free the GPU memory that the library keeps for later calls.
 
-    Some memory is kept between calls, for the next one: up to a sixteenth of each GPU's memory, or the amount set by `keep_memory`.
-    CuPy, JAX and PyTorch in the same process see it as occupied.
+    Between calls it keeps up to a sixteenth of the memory of each GPU, or as much as `keep_memory` sets. CuPy, JAX and PyTorch
+    cannot use this memory. Memory that a plan, cleaner or call uses is not freed.
     """
     lib.msimage_gpu_memory_release()
 
@@ -96,13 +96,13 @@ def keep_memory(nbytes: int) -> None:
 
     Parameters
     ----------
-    nbytes : 0: none; negative: the default, a sixteenth of the GPU's memory. Calls of wgridder that need more than is kept allocate
-        and free it each time, which can take milliseconds per gigabyte
+    nbytes : 0: none; negative: the default, a sixteenth of the memory of the GPU. Calls of wgridder that need more allocate and
+        free it each time, which can take milliseconds for a gigabyte
     """
     lib.msimage_gpu_memory_keep(int(nbytes))
 
 
-# Exceptions raised by signal handlers during callbacks, usually KeyboardInterrupt, by the thread whose call they end.
+# Exceptions that signal handlers raised during a call, usually KeyboardInterrupt, by the thread of the call.
 raised: dict[int, BaseException] = {}
 
 
@@ -117,17 +117,17 @@ def _interrupt(_of: Any) -> int:
     return 0
 
 
-# Objects of the library copy these.
+# The library copies these.
 CALLBACKS = ffi.new("msimage_callbacks *", {"interrupt": _interrupt})
 
 
 def forget_raised() -> None:
-    """Begin a call: drop an exception left by an earlier call of the thread, which a second signal may have ended early."""
+    """Drop an exception that an earlier call of this thread left, because a second signal ended it early."""
     raised.pop(get_ident(), None)
 
 
 def complain(status: int, said: Callable[[], Any] = lib.msimage_error) -> None:
-    """End a call that returned a status: raise its error, or an exception raised by a signal handler meanwhile."""
+    """Raise the error of a status, or an exception that a signal handler raised during the call."""
     message = ffi.string(said()).decode(errors="replace") if status else ""
     by_handler = raised.pop(get_ident(), None)
     if by_handler is not None:
@@ -141,13 +141,13 @@ def complain(status: int, said: Callable[[], Any] = lib.msimage_error) -> None:
 
 
 class Calls:
-    """Call the library; exceptions raised by signal handlers meanwhile are raised afterwards."""
+    """Calls the library, then raises its error or the exception of a signal handler."""
 
     def __init__(self, message: Callable[[], Any] = lib.msimage_error) -> None:
         self._message = message
 
     def __call__(self, function: Callable[..., int], *arguments: Any) -> None:
-        """Call a function of the library, or one that calls several of them and returns the status of the last."""
+        """Call a function that returns a status of the library."""
         if raised:
             forget_raised()
         status = function(*arguments)
@@ -159,7 +159,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class Held:
-    """The base of objects of the library, which handle one call at a time."""
+    """The base of the library's objects, which run one call at a time."""
 
     def __init__(self) -> None:
         self._lock, self._is_at_work = threading.RLock(), False
@@ -169,7 +169,7 @@ class Held:
 
 
 def one_at_a_time(method: _Method) -> _Method:
-    """Decorator for a method of Held: calls from several threads wait for each other."""
+    """Make calls of a method of Held from several threads wait for each other."""
 
     @functools.wraps(method)
     def alone(self: Held, *arguments: Any, **options: Any) -> Any:

@@ -18,7 +18,7 @@ _EXPRESSIONS = ("select_field", "select_spw", "select_antenna", "select_uvrange"
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows of one set, field and spectral window, in the set's order, with their selected channels in increasing frequency.
+    """Rows of one set, field and spectral window in the order of the set, with selected channels in increasing frequency.
 
     The caller owns the arrays. Pass `vis[p]` and `wgt[p]` to `wgridder` or `Plan` for an image of `pol[p]`.
 
@@ -27,15 +27,15 @@ class Block:
     uvw : float64 [row, 3], metres
     freq : float64 [channel], Hz, increasing
     vis : complex64 [pol, row, channel], Jy
-    wgt : float32 [pol, row, channel], the set's weights
+    wgt : float32 [pol, row, channel], weights of the set
     flag : bool [pol, row, channel]
-    time : float64 [row], the set's TIME: modified Julian date in seconds
-    row : int64 [row], row numbers in the set's main table
+    time : float64 [row], TIME of the set: modified Julian date in seconds
+    row : int64 [row], row numbers of the main table
     pol : names of the Stokes parameters or correlations
     field : FIELD_ID
     spw : number of the spectral window
     phase_centre : right ascension and declination of the field, radians
-    path : of the set
+    path : the Measurement Set
     """
 
     uvw: np.ndarray
@@ -57,7 +57,7 @@ class Block:
 
 
 def _reader() -> Any:
-    """The library that reads sets, if it was built."""
+    """Return the library that reads sets; raise ImportError if it was not built."""
     global _lib
     if _lib is None:
         try:
@@ -74,7 +74,7 @@ _lib: Any = None
 
 
 def _pair(value: Optional[Sequence[int]], name: str) -> Tuple[int, int]:
-    """A range of integers, its end exclusive; (0, 0): all."""
+    """Return a range of integers, its end exclusive; (0, 0) for None: all."""
     if value is None:
         return 0, 0
     try:
@@ -87,7 +87,7 @@ def _pair(value: Optional[Sequence[int]], name: str) -> Tuple[int, int]:
 
 
 def _numbers(value: Union[int, Sequence[int], None], name: str) -> list:
-    """Numbers of fields or spectral windows."""
+    """Return the numbers of fields or spectral windows as a list."""
     if value is None:
         return []
     try:
@@ -107,7 +107,7 @@ def _limits(least: float, most: float, name: str) -> Tuple[float, float]:
 
 
 def _pols(pol: Union[str, Sequence[str], None]) -> list:
-    """CASA's numbers of "IQUV", "XX,YY", ["RR", "LL"] .."""
+    """Return CASA's numbers for names such as "IQUV", "XX,YY" or ["RR", "LL"]."""
     if pol is None:
         return []
     words = pol.replace(",", " ").split() if isinstance(pol, str) else list(pol)
@@ -125,7 +125,7 @@ def _pols(pol: Union[str, Sequence[str], None]) -> list:
 
 
 class _Text:
-    """Strings for C, kept as long as this object."""
+    """Makes strings for C, which live as long as this object."""
 
     def __init__(self) -> None:
         self.kept: list = []
@@ -234,26 +234,27 @@ def read_ms(paths: Union[str, os.PathLike, Sequence], *, data_column: Optional[s
 
     Returns
     -------
-    An iterator of `Block`, with `n_row`, `data_column` and `close()`; it is closed by `with`, or at the end of the iteration. Rows of
-    autocorrelations, rows with FLAG_ROW and rows whose coordinates are not finite are left out. With `pol`, a sample that does
-    not count for an image (FLAG, limits, a weight that is not positive, a value that is not finite or beyond 1e30 Jy) has
-    visibility and weight 0 and its flag set; without, values and weights are the set's own and `flag` has FLAG and limits.
+    An iterator of `Block`, with `n_row`, `data_column` and `close()`. A `with` statement and the end of the iteration close it. Rows
+    of autocorrelations, rows with FLAG_ROW and rows whose coordinates are not finite are left out. With `pol`, some samples do
+    not count for an image: those with FLAG, outside the limits, with a weight that is not positive, or with a value that is not
+    finite or beyond 1e30 Jy. Their visibility and weight are 0 and their flag is set. With None, values and weights are those
+    stored, and `flag` is FLAG or outside the limits.
 
     For an image as in FITS, x to the west and y to the north, call `wgridder` with `flip_v=True` and transpose the result.
 
     Raises
     ------
     TypeError, ValueError : invalid arguments
-    msimage.Error : no such set, a damaged one, or nothing selected; a column that a prediction left incomplete, is writing, or
-        has written since the set was opened; the message names set, column and row
+    msimage.Error : the set does not exist or is damaged, or nothing is selected; or a prediction left the column incomplete, is
+        writing it, or has written it since the set was opened. The message names set, column and row
     MemoryError : not enough host memory
     ImportError : this msimage was built without casacore
 
     Notes
     -----
-    Sets are opened for reading only and never changed. casacore reads one table at a time for the whole process: readers in
-    several threads are safe, and wait for each other. A damaged set may make it end the process in ways that cannot be
-    checked beforehand: read untrusted sets in a separate process (`multiprocessing`), as the program msimage does.
+    Sets are opened for reading only and never changed. casacore reads one table at a time in a process: readers in several
+    threads are safe, and wait for each other. A damaged set may crash casacore, and with it the process. So read untrusted sets
+    in a separate process (`multiprocessing`), as the program msimage does.
     """
     if not isinstance(paths, (str, bytes, os.PathLike, Sequence)):
         raise TypeError(f"paths: must be the name of a Measurement Set or a list of them, not {type(paths).__name__}")

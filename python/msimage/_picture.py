@@ -13,7 +13,7 @@ from ._arrays import ArrayLike, real_argument
 
 
 class Picture:
-    """An image [nx, ny] as a PNG of greys, y upwards. A notebook shows it where it is the value of a cell.
+    """An image [nx, ny] as a grey PNG, with y upwards. A notebook shows it as the value of a cell.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Picture:
 
 def picture(path: Union[str, "os.PathLike[str]"], image: ArrayLike, low: Optional[float] = None,
             high: Optional[float] = None) -> Picture:
-    """Write an image [nx, ny] as a PNG, and return its `Picture`, which a notebook shows."""
+    """Write an image [nx, ny] as a PNG, and return its `Picture`."""
     made = Picture(image, low, high)
     made.save(path)
     return made

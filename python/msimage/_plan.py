@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A plan keeps visibilities in host or GPU memory, for solvers and deconvolution."""
+"""Plans keep visibilities in host or GPU memory, for solvers and deconvolution."""
 from __future__ import annotations
 
 from typing import Any, Callable, Optional, Union, overload
@@ -15,9 +15,9 @@ from ._library import ffi, lib, one_at_a_time
 class Plan(ImagesHeld):
     """Images, predictions and normal operators of one set of samples.
 
-    Samples are copied when the plan is made: their arrays may be changed afterwards. The first call sorts them and computes
-    coordinates, which are kept for later calls, on the GPU if the work is done there. Conventions are those of
-    `msimage.wgridder`: images are [x][y], not divided by the weights.
+    A plan copies the samples, so that the caller may change the arrays afterwards. The first call sorts the samples and computes
+    coordinates; later calls use them again. The conventions are those of `msimage.wgridder`: images are [x][y], and not divided
+    by the weights.
 
     Parameters
     ----------
@@ -28,11 +28,11 @@ class Plan(ImagesHeld):
     mask : uint8 [row, channel]; samples of 0 are left out
     npix_x, npix_y, pixsize_x, pixsize_y, center_x, center_y, epsilon, divide_by_n : as for wgridder.vis2dirty
     do_wgridding : whether w is used
-    dtype : float32 or float64, type of images if there is no vis
+    dtype : float32 or float64: the type of images if vis is None
     nthreads : host threads; 0: all
     backend, device : "auto", "cpu" or "cuda", and the GPU's number
 
-    Several plans may be used in several threads; calls of one plan wait for each other.
+    Threads may use different plans at the same time. Calls of one plan wait for each other.
     """
 
     def __init__(self, uvw: ArrayLike, freq: ArrayLike, vis: Optional[ArrayLike] = None, wgt: Optional[ArrayLike] = None,
@@ -69,7 +69,7 @@ class Plan(ImagesHeld):
 
     @one_at_a_time
     def weight(self, mode: str = "briggs", robust: float = 0.0, *, taper: float = 0.0, super_weight: float = 1.0) -> None:
-        """Multiply the weights of all samples by density weights, once; later images, products and sums use them.
+        """Multiply the weights of all samples by density weights. Later calls use the new weights. Call this at most once.
 
         Densities are the sums of weights in the cells of the images' uv plane, as with the program's `-weight`.
 
@@ -77,8 +77,8 @@ class Plan(ImagesHeld):
         ----------
         mode : "natural", "uniform" or "briggs"
         robust : of Briggs' weights, -2 (nearly uniform) to 2 (nearly natural)
-        taper : full width at half maximum, in radians, of the Gaussian by which images are smoothed; 0: none
-        super_weight : cells of the density's grid are this many times as large
+        taper : full width at half maximum in radians of a Gaussian that smooths images; 0: none
+        super_weight : width of the cells of the density in cells of the images' uv plane
         """
         modes = {"natural": lib.MSIMAGE_NATURAL, "uniform": lib.MSIMAGE_UNIFORM, "briggs": lib.MSIMAGE_BRIGGS}
         rule = ffi.new("msimage_weighting *", {"mode": word_argument(mode, "mode", modes), "robust": real_argument(robust, "robust"),
@@ -110,7 +110,7 @@ class Plan(ImagesHeld):
     def dirty(self, out: AnyArray) -> AnyArray: ...
 
     def dirty(self, out: Optional[ArrayLike] = None) -> ArrayLike:
-        """The image of the visibilities [npix_x, npix_y], Jy times weight."""
+        """Return the image of the visibilities [npix_x, npix_y], Jy times weight."""
         return self._run(lib.msimage_gridder_image, out)
 
     @overload
@@ -120,26 +120,26 @@ class Plan(ImagesHeld):
     def psf(self, out: AnyArray) -> AnyArray: ...
 
     def psf(self, out: Optional[ArrayLike] = None) -> ArrayLike:
-        """The image of visibilities 1: the point spread function [npix_x, npix_y], times the sum of weights."""
+        """Return the point spread function [npix_x, npix_y] times the sum of weights: the image of visibilities 1."""
         return self._run(lib.msimage_gridder_psf, out)
 
     def residual(self, model: AnyArray, out: Optional[AnyArray] = None) -> AnyArray:
-        """The image of the visibilities less those of a model [npix_x, npix_y], Jy/pixel."""
+        """Return the image of the visibilities less those of a model [npix_x, npix_y], Jy/pixel."""
         return self._run(lib.msimage_gridder_residual, out, model)
 
     def hessian(self, model: AnyArray, out: Optional[AnyArray] = None) -> AnyArray:
-        """The normal operator: the image of a model's weighted visibilities. The plan's visibilities are not used."""
+        """Apply the normal operator: return the image of the weighted visibilities of a model, without those of the plan."""
         return self._run(lib.msimage_gridder_hessian, out, model)
 
     @one_at_a_time
     def predict(self, model: AnyArray, out: Optional[AnyArray] = None) -> AnyArray:
-        """The visibilities [row, channel] of a model, Jy, not weighted; 0 where the mask is 0."""
+        """Return the visibilities [row, channel] of a model in Jy, without weights; 0 where the mask is 0."""
         model = array_argument(model, "model")
         given = Given(model)
         has(given, "model", self.dtype, self.shape)
         samples = self._samples.given()
         if self._predictor is None:
-            # A plan whose samples were cut short by an exception is not kept.
+            # If an exception ends the call, the samples are incomplete and the gridder is not kept.
             made = gridder(lib.MSIMAGE_PREDICT, self.dtype, **self._options)
             made.call(lib.msimage_gridder_add, made.c, samples)
             self._predictor = made
@@ -155,12 +155,12 @@ class Plan(ImagesHeld):
 
     @one_at_a_time
     def sum_weight(self) -> float:
-        """The sum of the weights of the samples that count: the peak of the point spread function."""
+        """Return the sum of the weights of the samples that count, which is the peak of the point spread function."""
         total = ffi.new("double *")
         self._gridder.call(lib.msimage_gridder_sum_weight, self._gridder.c, total, ffi.NULL)
         return float(total[0])
 
     @one_at_a_time
     def report(self) -> str:
-        """One line that describes the plan."""
+        """Return a line that describes the plan."""
         return self._gridder.report()

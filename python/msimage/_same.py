@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calls with the same CuPy arrays as an earlier one: solvers make thousands of them, and the GPU waits while they are checked.
+"""Recognises calls with the CuPy arrays of an earlier call. Solvers make thousands of them, and the GPU would wait for the checks.
 
-CuPy arrays never change their type or their address. So an array that is the same object, with the same shape, is unchanged except
-for its elements. Arrays are remembered by weak references: they are not kept alive, and are not mistaken for others at the same
-address.
+The type and the address of a CuPy array never change. So if an array is the same object and has the same shape, only its elements
+can differ. Weak references neither keep an array alive nor mistake another array at the same address for it.
 """
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _kind = operator.attrgetter("dtype", "shape", "strides")
 
 
 class _Fixed:
-    """An argument that is the same object in every call, or None in every call."""
+    """An argument that must be the same object, or None, in every call."""
 
     __slots__ = ("of", "shape")
 
@@ -26,15 +25,15 @@ class _Fixed:
         self.of, self.shape = (None, None) if array is None else (ref(array), array.shape)
 
     def is_that(self, array: Any) -> bool:
-        """Whether it is the same object, of the same shape."""
-        # The reference to a freed array gives None, which differs from any argument.
+        """Return whether an array is the same object, with the same shape."""
+        # The reference to a freed array returns None, which is no array.
         if array is None or self.of is None:
             return array is self.of
         return self.of() is array and array.shape == self.shape
 
 
 class _Varied:
-    """An array that may be replaced by another of the same type, shape, strides and device; or None in every call."""
+    """An argument that may be another array of the same type, shape, strides and device; or None in every call."""
 
     __slots__ = ("of", "kind", "shape", "place")
 
@@ -43,7 +42,7 @@ class _Varied:
         self.place = place
 
     def place_of(self, array: Any, device: int) -> int:
-        """The address of an array; -1 if its properties differ, 0 for None."""
+        """Return the address of an array; -1 if its properties differ, 0 for None."""
         if array is None or self.of is None:
             return 0 if array is self.of else -1
         if self.of() is array:
@@ -52,7 +51,7 @@ class _Varied:
 
 
 class Same:
-    """The checked arguments of a call, for calls that differ in the elements of arrays, or in the visibility and image arrays."""
+    """The checked arguments of a call. A later call matches if it differs only in elements, or in the arrays vis and image."""
 
     __slots__ = ("known", "values", "types", "fixed", "vis", "image", "samples", "places", "device", "cupy", "stream", "cupys")
 
@@ -67,12 +66,12 @@ class Same:
         self.stream = self.cupy.cuda.get_current_stream
 
     def places_of(self, values: tuple, arrays: tuple) -> Optional[tuple[int, int]]:
-        """The addresses of visibilities and image of a matching call; None if it does not match."""
+        """Return the addresses of vis and image if a call matches, else None."""
         uvw, freq, vis, wgt, mask, image = arrays
         for array, fixed in zip((uvw, freq, wgt, mask), self.fixed):
             if not fixed.is_that(array):
                 return None
-        # Types first: values of other types may compare equal, or not be comparable.
+        # Compare types first: values of different types may compare equal, or may not be comparable.
         if type(vis) not in self.cupys or type(image) not in self.cupys or [*map(type, values)] != self.types or values != self.values:
             return None
         vis_place, image_place = self.vis.place_of(vis, self.device), self.image.place_of(image, self.device)
@@ -81,14 +80,14 @@ class Same:
         return vis_place, image_place
 
     def samples_with(self, vis_place: int) -> Any:
-        """The samples in the C library's format."""
+        """Return the samples for the C library, with the visibilities at an address."""
         if vis_place == self.places[2]:
             return self.samples
         uvw, freq, _, wgt, mask, _ = self.places
         return samples_at(self.known.n_row, self.known.n_chan, uvw, freq, vis_place, wgt, mask)
 
     def buffer(self) -> Any:
-        """An array for the result."""
+        """Return an array for the result."""
         if self.cupy.cuda.runtime.getDevice() == self.device:
             return self.cupy.ndarray(self.known.shape, self.known.dtype)
         with self.cupy.cuda.Device(self.device):
@@ -99,13 +98,13 @@ _MOST = 64
 
 
 class SameCalls:
-    """Earlier calls of a function, by their coordinates and frequencies."""
+    """The earlier calls of a function, by the arrays uvw and freq."""
 
     def __init__(self) -> None:
         self.of: dict[tuple[int, int], Same] = {}
 
     def keep(self, known: Any, values: tuple, arrays: tuple, places: list) -> None:
-        """Remember a call whose arrays are all CuPy arrays, on one device."""
+        """Remember a call if all arrays are CuPy arrays on one device."""
         devices = {array.data.device_id if hasattr(array, "data") and hasattr(array.data, "device_id") else None
                    for array in arrays if array is not None}
         if len(devices) != 1 or None in devices:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images of the sky: the beam of a point spread function, and FITS files."""
+"""Fits the beam of a point spread function, and writes FITS files."""
 from __future__ import annotations
 
 import os
@@ -11,15 +11,15 @@ import numpy as np
 from ._arrays import ArrayLike, real_argument
 from ._library import Calls, ffi, lib
 
-# The bytes of a FITS block, and of a card.
+# Bytes of a FITS block and of a card.
 _BLOCK, _CARD = 2880, 80
 
 
 class Beam(NamedTuple):
-    """An elliptical Gaussian: full widths at half maximum, and the angle of the major axis from y through -x; radians.
+    """An elliptical Gaussian: full widths at half maximum, and the angle of the major axis from y through -x, in radians.
 
-    The angle is the position angle, from north through east, of images whose y increases to the north and whose x increases to the
-    west, as those of `read_ms` with `flip_v=True`.
+    If y increases to the north and x to the west, as in images of `read_ms` with `flip_v=True`, the angle is the position angle,
+    from north through east.
     """
 
     major: float
@@ -28,7 +28,7 @@ class Beam(NamedTuple):
 
 
 def _image(image: ArrayLike, name: str) -> np.ndarray:
-    """A real image [nx, ny] as rows of constant y, in the order of FITS."""
+    """Return a real image [nx, ny] in the order of FITS: rows of constant y."""
     array = np.asarray(image)
     if array.ndim != 2 or array.dtype.kind not in "biuf" or not array.size:
         raise TypeError(f"{name}: must be real [nx, ny], not {array.dtype} {list(array.shape)}")
@@ -40,7 +40,7 @@ def fit_beam(psf: ArrayLike, *, pixsize_x: float, pixsize_y: float) -> Beam:
 
     Parameters
     ----------
-    psf : real [nx, ny], its peak, of any value above 0, at (nx/2, ny/2), such as plan.psf()
+    psf : real [nx, ny] with a positive peak at (nx/2, ny/2), such as plan.psf()
     pixsize_x, pixsize_y : size of a pixel in radians
 
     Raises
@@ -79,17 +79,17 @@ def write_fits(path: Union[str, "os.PathLike[str]"], image: ArrayLike, *, pixsiz
     image : real [nx, ny]; x increases to the west and y to the north, as in images of `read_ms` with `flip_v=True`
     pixsize_x, pixsize_y : size of a pixel in radians
     ra, dec : direction of pixel (nx/2, ny/2) in radians, J2000, such as phase_centre of a block
-    freq, bandwidth : of the image, Hz
-    beam : of `fit_beam`; None: no beam in the header
-    unit : of pixels
+    freq, bandwidth : frequency and bandwidth of the image, Hz
+    beam : result of `fit_beam`; None: no beam in the header
+    unit : unit of the pixels
     pol : Stokes parameter or correlation
     object : the name of the source
     overwrite : whether an existing file is replaced
 
     Notes
     -----
-    The file gets its name when it is complete. The header is made here because wheels have no cfitsio; its cards are compared with
-    those of msimage's images by a test.
+    The file has a temporary name until it is complete. The header is made here because wheels have no cfitsio; a test compares its
+    cards with those of the images of msimage.
     """
     codes = {name: 1 + k for k, name in enumerate("IQUV")}
     codes.update({name: -1 - k for k, name in enumerate(("RR", "LL", "RL", "LR", "XX", "YY", "XY", "YX"))})

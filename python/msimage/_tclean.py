@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CASA's tclean as a function: its parameters, run by the program msimage."""
+"""CASA's tclean as a function that runs the program msimage."""
 import os
 import shutil
 import subprocess
 
 
 def _literal(value):
-    """A value as Python text: arrays and NumPy numbers become lists and numbers."""
+    """Return a value as Python source; arrays and NumPy numbers become lists and numbers."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, os.PathLike):
@@ -19,11 +19,11 @@ def _literal(value):
 
 
 def tclean(*, msimage=None, options=(), **parameters):
-    """Image as CASA's tclean with these parameters; docs/from-casa.md says what each of them does here.
+    """Make images with the parameters of CASA's tclean; docs/from-casa.md lists what each parameter does in msimage.
 
-    msimage: the program; by default that of the environment variable MSIMAGE, or the first on the PATH. options: more words of
-    its command line, such as ["-j", "8"], which have precedence. Files are NAME-image.fits and so on for imagename NAME. Returns
-    the program's log; raises RuntimeError with its line of error if it fails or refuses a parameter."""
+    msimage: the program; by default the environment variable MSIMAGE, or the first msimage on the PATH. options: more words for
+    its command line, such as ["-j", "8"]; they override the parameters. With imagename NAME the files are NAME-image.fits and so
+    on. Returns the log of the program. If the program fails or refuses a parameter, raises RuntimeError with its error line."""
     program = msimage or os.environ.get("MSIMAGE") or shutil.which("msimage")
     if not program:
         raise RuntimeError("tclean: the program msimage is not on the PATH")

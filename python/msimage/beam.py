@@ -3,9 +3,9 @@
 
     python -m msimage.beam SET -name FILE.fits -size 1024 1024 -scale 1amin [-mwa-path FILE]
 
-writes the Jones matrix of each station (of one, if all are alike) by direction, frequency and time. MWA: full embedded elements
-by mwa_hyperbeam, with the file mwa_full_embedded_element_pattern.h5. LOFAR, OSKAR and SKA-Low: everybeam. -size, -scale and -shift
-are those of the images."""
+writes the Jones matrix of each station by direction, frequency and time; if all stations are alike, of one. For the MWA
+mwa_hyperbeam computes full embedded elements from the file mwa_full_embedded_element_pattern.h5. For LOFAR, OSKAR and SKA-Low
+everybeam computes them. -size, -scale and -shift are the options of the images."""
 import argparse
 import importlib
 import os
@@ -13,13 +13,13 @@ import sys
 
 import numpy as np
 
-EXTENT = 1.25  # of the file, over that of the images
-NODES = 48  # along an axis; msimage interpolates between them by a cubic
-FREQUENCY_STEP = 0.02  # at most, as a part of the frequency; between frequencies and times it interpolates linearly
+EXTENT = 1.25  # width of the file divided by that of the images
+NODES = 48  # along an axis; msimage interpolates between them with cubics
+FREQUENCY_STEP = 0.02  # at most, as a fraction of the frequency; msimage interpolates linearly in frequency and time
 
 
 class Refusal(Exception):
-    """What is wrong, in a line."""
+    """An error of the user, whose message is one line."""
 
 
 def _needed(module, package, what):
@@ -30,7 +30,7 @@ def _needed(module, package, what):
 
 
 def _angle(text):
-    """Radians of a number with a unit; degrees without."""
+    """Parse an angle with a unit, by default degrees. Returns radians."""
     for unit, degrees in ("asec", 1 / 3600), ("amin", 1 / 60), ("mas", 1 / 3.6e6), ("deg", 1), ("rad", 180 / np.pi), ("", 1):
         if text.endswith(unit):
             try:
@@ -43,7 +43,7 @@ def _angle(text):
 
 
 class Set:
-    """What the beam depends on."""
+    """The columns of a Measurement Set on which the beam depends."""
 
     def __init__(self, path):
         tables = _needed("casacore.tables", "python-casacore", "reading a set")
@@ -75,13 +75,13 @@ MOST_STEPS = 100000
 
 
 def _steps(low, high, most, alone):
-    """Positions from low to high with a step of at most `most`, and the step; for a single position `alone`."""
+    """Return positions from low to high with steps of at most `most`, and the step; the step of a single position is `alone`."""
     n = int(min(np.ceil((high - low) / most * (1 - 1e-9)), MOST_STEPS)) + 1
     return np.linspace(low, high, n), (high - low) / (n - 1) if n > 1 else alone
 
 
 class Grid:
-    """Directions of the nodes: a SIN projection around the centre of the image."""
+    """The nodes: a grid in the SIN projection at the centre of the image."""
 
     def __init__(self, centre, options):
         self.ra, self.dec = centre
@@ -89,7 +89,7 @@ class Grid:
         self.cell = [EXTENT * k * options.scale / (m - 1) for k, m in zip(options.size, self.n)]
 
     def directions(self):
-        """Right ascensions and declinations, [ny][nx]; NaN beyond the horizon of the projection."""
+        """Return right ascensions and declinations [ny][nx]; NaN beyond the horizon of the projection."""
         y, x = np.meshgrid(*((np.arange(k) - (k - 1) / 2) * c for k, c in zip(self.n[::-1], self.cell[::-1])), indexing="ij")
         left, up = -x, y
         with np.errstate(invalid="ignore"):
@@ -99,7 +99,7 @@ class Grid:
 
 
 class Tiles:
-    """MWA: one tile stands for all."""
+    """The MWA, whose tiles are all alike."""
     slot = 120  # seconds; the sky moves through the beam
     stations = [0]
 
@@ -132,8 +132,8 @@ class Tiles:
         j = self.beam.calc_jones_array(local.az.rad, np.pi / 2 - local.alt.rad, int(hz), np.where(delays > 31, 0, delays),
                                        (delays < 32).astype(float), True)
         theta, phi = np.moveaxis(np.asarray(j).reshape(-1, 2, 2), 2, 0) * (local.alt.rad > 0)[:, None]
-        # The angle of the zenith from north through east. theta grows from the zenith down, phi with the azimuth, to the west
-        # of a direction that is south of the zenith.
+        # q is the angle from north through east to the zenith. theta increases from the zenith down; phi increases with the
+        # azimuth, which is to the west for a direction south of the zenith.
         away = up.ra.rad - ra[seen]
         q = np.arctan2(np.cos(up.dec.rad) * np.sin(away),
                        np.sin(up.dec.rad) * np.cos(dec[seen]) - np.cos(up.dec.rad) * np.sin(dec[seen]) * np.cos(away))[:, None]
@@ -143,12 +143,12 @@ class Tiles:
 
 
 class Stations:
-    """Stations of everybeam."""
+    """The stations of a telescope of everybeam."""
     slot = 600  # seconds; stations follow the sky
 
     def __init__(self, of):
         self.everybeam = _needed("everybeam", "everybeam", "the beam of %s" % of.telescope)
-        # The wheel's own path is that of the machine that built it.
+        # The path inside the wheel is a path on the machine that built it.
         for prefix in sys.prefix, os.path.join(os.path.dirname(os.path.realpath(self.everybeam.__file__)), "../../.."):
             if os.path.isdir(os.path.join(prefix, "share/everybeam")):
                 os.environ.setdefault("EVERYBEAM_DATADIR", os.path.join(prefix, "share/everybeam"))
@@ -165,7 +165,7 @@ class Stations:
         """Jones matrices [ny][nx][feed][north, east]."""
         view = self.everybeam.GridSettings()
         view.ra, view.dec, (view.width, view.height), (view.dl, view.dm) = grid.ra, grid.dec, grid.n, grid.cell
-        # The middle of everybeam's grid is pixel n / 2, that of these nodes (n - 1) / 2.
+        # The centre is pixel n / 2 of everybeam's grid, but (n - 1) / 2 of these nodes.
         view.l_shift, view.m_shift = ((m / 2 - (m - 1) / 2) * c * sign for m, c, sign in zip(grid.n, grid.cell, (-1, 1)))
         try:
             return np.nan_to_num(self.beam.gridded_response(view, time_s, hz, station))
@@ -176,7 +176,7 @@ class Stations:
 
 
 def write(of, source, options):
-    """Write the file. Returns its number of stations, times and frequencies."""
+    """Write the file. Returns the numbers of stations, times and frequencies."""
     fits = _needed("astropy.io.fits", "astropy", "writing FITS files")
     centre = of.ra, of.dec
     if options.shift:
@@ -216,7 +216,7 @@ def write(of, source, options):
 
 
 def main(words=None):
-    """Run the command line. Returns its exit code: 0, or 3 with a line."""
+    """Run the command line. Returns the exit code: 0, or 3 after an error line."""
     parser = argparse.ArgumentParser(prog="python -m msimage.beam", description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("set")
     parser.add_argument("-name", required=True, metavar="FILE.fits")

@@ -364,8 +364,8 @@ static int make_plan(msi_imaging_run *r)
     if (o->dry_run && !r->ranks->rank) {
         MSI_TRY(msi_imaging_scan_read(&need.scan, r->reader, &o->geometry, r->ra_rad, r->dec_rad));
         MSI_TRY(check_taper_within(&o->weighting.taper, need.scan.longest_lambda));
-        /* The plan depends on the GPU's free memory. A dry run waits for the GPU here; other runs wait after reading.
-         * */
+        /* The plan depends on the GPU's free memory. A dry run waits for the GPU here; other runs wait after
+         * reading. */
         msi_backend_await(r->gpus.device, r->gpus.n);
     }
     need.scan.n_sample = n_framed_sample(r, &need.scan);
@@ -529,8 +529,8 @@ static int needs_density(const msi_weighting *rule)
     return rule->mode != MSI_WEIGHT_NATURAL || rule->taper.at_cells;
 }
 
-/* The gridders [first, end) of each channel, whose weights are computed together: all of them, or those of one field.
- * */
+/* The gridders [first, end) of each channel, whose weights are computed together: all of them, or those of one
+ * field. */
 typedef struct weight_group {
     int first, end;
 } weight_group;

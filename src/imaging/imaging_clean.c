@@ -62,8 +62,8 @@ static int read_planes(msi_cleaning *k, const reused_planes *from)
     return MSI_OK;
 }
 
-/* Return the largest sidelobe of a PSF: the negative of its lowest pixel, or its largest excess over the fitted beam.
- * */
+/* Return the largest sidelobe of a PSF: the negative of its lowest pixel, or its largest excess over the fitted
+ * beam. */
 static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
 {
     static const double FAR = 100; /* exp(-FAR) is below the rounding of any sidelobe */
@@ -296,8 +296,8 @@ static int begin_masks(msi_cleaning *k)
     return MSI_OK;
 }
 
-/* Take the components of a group for the mask of the next channel. Pixels that only the mask of the previous channel has
- * are left out: the model is 0 there. */
+/* Keep the components of a group for the mask of the next channel. Pixels that are only in the mask of the previous
+ * channel are left out: the model is 0 there. */
 static int keep_mask(const msi_clean_group *g, msi_image *model, uint16_t *mask)
 {
     const int64_t n_pixel = msi_image_n_pixel(&model->geometry);

@@ -77,8 +77,8 @@ static inline int msi_cleaning_has_mfs(const msi_cleaning *k)
     return k->run->options->channels_out > 1;
 }
 
-/* msi_cleaning_channel, msi_cleaning_term - return the output channel and the Taylor term of the field's i-th channel.
- * */
+/* msi_cleaning_channel, msi_cleaning_term - return the output channel and the Taylor term of the field's i-th
+ * channel. */
 static inline int64_t msi_cleaning_channel(const msi_cleaning *k, int channel)
 {
     return k->first + (k->samples->n_term ? 0 : channel);
@@ -95,8 +95,8 @@ static inline int msi_cleaning_term(const msi_cleaning *k, int channel)
 int msi_cleaning_for_channels(const msi_cleaning *k, int most, int (*work)(void *of, int64_t channel),
                               int (*finish)(void *of, int64_t channel), void *of);
 
-/* msi_cleaning_put - write the images of one kind for every channel of the field. Returns: 0, or any code of the writer
- * */
+/* msi_cleaning_put - write the images of one kind for every channel of the field. Returns: 0, or any code of the
+ * writer */
 int msi_cleaning_put(msi_cleaning *k, msi_fits_kind kind, const msi_planes *planes);
 
 /* msi_cleaning_put_first_residual - note that the first residual is made. With -save-first-residual keep and write it.

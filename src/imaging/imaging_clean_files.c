@@ -695,8 +695,8 @@ static int put_taylor_map(msi_cleaning *k, const taylor_terms *m, msi_fits_kind 
     return rc;
 }
 
-/* Find the largest value of the principal solution of the residuals for term 0 of Stokes I, before they are restored.
- * */
+/* Find the largest value of the principal solution of the residuals for term 0 of Stokes I, before they are
+ * restored. */
 static int find_principal_peak(msi_cleaning *k)
 {
     const int plane = msi_outputs_taylor_plane(k->run->options);

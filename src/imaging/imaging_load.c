@@ -123,8 +123,8 @@ static int reserve_batch(load *l)
 }
 
 /* Count the rows of a block that have samples. Rows converted in place stay in the store even without samples, so if
- * many have none, later blocks are copied. The first block that is copied does not depend on the division into batches.
- * */
+ * many have none, later blocks are copied. The first block that is copied does not depend on the division into
+ * batches. */
 static void count_used_rows(in_place *own, int i)
 {
     for (int64_t k = own->first_rows[i]; k < own->first_rows[i + 1]; k++) {

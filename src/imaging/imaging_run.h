@@ -186,12 +186,12 @@ void msi_imaging_report_weights(const msi_imaging_run *run);
  */
 void msi_imaging_report_empty(const msi_imaging_run *r, int64_t channel, int n, const int64_t *n_vis);
 
-/* Log the image of an output channel: samples of the plane with the most samples, the plan, and the time of each step.
- * */
+/* Log the image of an output channel: samples of the plane with the most samples, the plan, and the time of each
+ * step. */
 void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *report);
 
-/* msi_imaging_report_of_channel - get the report of a channel: the sum over its gridders and, with facets, their plan.
- * */
+/* msi_imaging_report_of_channel - get the report of a channel: the sum over its gridders and, with facets, their
+ * plan. */
 void msi_imaging_report_of_channel(const msi_imaging_run *run, int64_t channel, msi_gridder_report *report);
 
 /* msi_imaging_theoretic_beam - return the wavelength over the longest baseline, in radians; 0 if unknown. */
@@ -242,8 +242,8 @@ int msi_imaging_files_put(msi_imaging_run *run, const msi_imaging_product *produ
 /* msi_imaging_files_put_plane - the same for an image of one plane. Given: plane  its index among the run's planes */
 int msi_imaging_files_put_plane(msi_imaging_run *run, const msi_imaging_product *product, int plane, msi_image *image);
 
-/* msi_imaging_files_horizon - write the mask of -horizon-mask, unless it is written. Returns: as msi_imaging_files_put
- * */
+/* msi_imaging_files_horizon - write the mask of -horizon-mask, unless it is written. Returns: as
+ * msi_imaging_files_put */
 int msi_imaging_files_horizon(msi_imaging_run *run);
 
 /*
@@ -490,8 +490,8 @@ int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, in
 int msi_imaging_checkpoint_load(msi_imaging_run *run, msi_clean_field *field, int64_t first, msi_clean_history *history,
                                 int *found);
 
-/* msi_imaging_checkpoint_advise - log how a failed or stopped run can be continued from its checkpoint, if it has one.
- * */
+/* msi_imaging_checkpoint_advise - log how a failed or stopped run can be continued from its checkpoint, if it has
+ * one. */
 void msi_imaging_checkpoint_advise(const msi_imaging_run *run);
 
 /* msi_imaging_checkpoint_remove - remove the checkpoints of a run whose images are complete. Returns: 0, MSI_EOUTPUT */

@@ -21,8 +21,8 @@ int msi_gridder_choice_check(const msi_options *options);
 /* msi_gridder_choice_accuracy - return the default of -accuracy for a method. */
 double msi_gridder_choice_accuracy(const char *method);
 
-/* msi_gridder_choice_spec - return a specification with the members that all gridders of a run share; the others are 0.
- * */
+/* msi_gridder_choice_spec - return a specification with the members that all gridders of a run share; the others are
+ * 0. */
 msi_gridder_spec msi_gridder_choice_spec(const msi_options *options);
 
 /* msi_gridder_choice_log - log the line "gridder: .." that describes the plan, and another line if its strategy is not

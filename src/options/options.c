@@ -615,8 +615,8 @@ int msi_options_check_paths(const msi_options *o)
     return MSI_OK;
 }
 
-/* Return 1 if the stations of a set have different beams: by the file of beams, or by the subtable with their layouts.
- * */
+/* Return 1 if the stations of a set have different beams: by the file of beams, or by the subtable with their
+ * layouts. */
 static int has_stations(const msi_options *o)
 {
     char path[PATH_MAX];

@@ -21,8 +21,8 @@
 #include "src/sky/stokes.h"
 #include "kernels/restoring_beam.h"
 
-/* -local-rms-method: the rms in a window around each pixel; or the rms, and the most negative residual in the window.
- * */
+/* -local-rms-method: the rms in a window around each pixel; or the rms, and the most negative residual in the
+ * window. */
 typedef enum msi_local_rms_method { MSI_LOCAL_RMS, MSI_LOCAL_RMS_WITH_MIN } msi_local_rms_method;
 
 /* Options of deconvolution. After msi_options_parse every value is inside its documented range. */

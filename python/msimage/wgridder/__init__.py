@@ -3,22 +3,22 @@
 
     from msimage import wgridder
 
-is the only change in a program, and for `from ducc0.wgridder.experimental import ..` it is `from msimage.wgridder.experimental
-import ..`. Images are [x][y] arrays; with x = center_x + (i - npix_x/2) pixsize_x, y in the same way, and n =
-sqrt(1 - x^2 - y^2), a dirty image is
+is the only change in a program; `from ducc0.wgridder.experimental import ..` becomes `from msimage.wgridder.experimental
+import ..`. Images are [x][y] arrays. With x = center_x + (i - npix_x/2) pixsize_x, y in the same way, and
+n = sqrt(1 - x^2 - y^2), a dirty image is
 
     dirty[i, j] = Re sum over samples of wgt vis exp(+2 pi i freq/c (u x + v y - w (n - 1)))
 
-divided by n if `divide_by_n` is set, and not by the weights. Without w-gridding w is taken as 0, and images are not divided by n.
-The other direction is its transpose. Results are within epsilon of these sums, relative, in L2, which is a mean over the
-positions of samples: a few samples may exceed it by a few hundredths of epsilon. Visibilities and weights that are NaN are left out;
-samples beyond 1 / (2 pixsize) count, as the Fourier transform of pixels is periodic in u and v.
+divided by n if `divide_by_n` is set, but not by the weights. Without w-gridding w is taken as 0, and images are not divided by n.
+The other direction is the transpose. The relative L2 error of the results is at most epsilon. This holds for the mean over the
+positions of samples: for a few samples the error may be larger by a few hundredths of epsilon. Visibilities and weights that are
+NaN are left out. Samples beyond 1 / (2 pixsize) count, as the Fourier transform of pixels is periodic in u and v.
 
 Beyond the horizon n is -sqrt(x^2 + y^2 - 1), as in ducc0; if images are divided by n, pixels there are 0.
 
-Differences from ducc0: samples whose coordinates or values are not finite are left out, where ducc0 may return images of NaN;
-`sigma_max` and `allow_nshift` do not change the method. In
-addition to ducc0's arguments all functions have `backend`, "auto", "cpu" or "cuda", and `device`, a GPU's number.
+Differences from ducc0: samples whose coordinates or values are not finite are left out, where ducc0 may return images of NaN.
+`sigma_max` and `allow_nshift` do not change the method. All functions have two more arguments: `backend`, "auto", "cpu" or "cuda",
+and `device`, the number of a GPU.
 """
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from .._same import SameCalls
 
 __all__ = ["vis2dirty", "dirty2vis", "ms2dirty", "dirty2ms"]
 
-# Bounds of the oversampling, and the least epsilon that ducc0 0.42 accepts in double precision with such a sigma_max, without w
-# and with it: the accuracy of its windows. It refuses slightly more in single precision.
+# sigma_max, and the least epsilon that ducc0 0.42 accepts for it in double precision, without w and with w. These are the
+# accuracies of its windows. In single precision it refuses slightly more.
 _REACH = ((1.2, 1.4e-8, 7.1e-7), (1.25, 1.9e-9, 9.8e-8), (1.3, 3.7e-10, 1.4e-8), (1.35, 9.9e-11, 3.4e-9),
           (1.4, 2.6e-11, 8.0e-10), (1.45, 9.7e-12, 2.2e-10), (1.5, 3.9e-12, 7.4e-11), (1.55, 1.6e-12, 2.6e-11),
           (1.6, 7.6e-13, 1.1e-11), (1.65, 4.1e-13, 5.4e-12), (1.7, 2.2e-13, 2.7e-12), (1.75, 1.3e-13, 1.4e-12),
@@ -44,7 +44,7 @@ _REACH = ((1.2, 1.4e-8, 7.1e-7), (1.25, 1.9e-9, 9.8e-8), (1.3, 3.7e-10, 1.4e-8),
           (2, 2.4e-14, 1.3e-13), (2.05, 2.0e-14, 9.8e-14), (2.1, 1.7e-14, 7.2e-14), (2.15, 1.5e-14, 5.4e-14),
           (2.2, 1.3e-14, 4.2e-14), (2.25, 1.1e-14, 3.4e-14), (2.3, 9.9e-15, 2.7e-14))
 
-# The least epsilon by the precision, without w and with it.
+# The least epsilon for each precision, without w and with w.
 _LEAST = {np.dtype(np.float32): (4.4e-7, 8.0e-7), np.dtype(np.float64): (7.1e-15, 1.5e-14)}
 
 
@@ -60,7 +60,7 @@ def _check_accuracy(epsilon: float, sigma_min: float, sigma_max: float, wgriddin
 
 _VOID = ffi.typeof("void *")
 
-# The arguments other than arrays and the image's shape, in the order of the tuples that functions make of them.
+# The arguments other than arrays and the shape of the image. The functions pass them as tuples in this order.
 _FLAGS = ("do_wgridding", "flip_u", "flip_v", "flip_w", "divide_by_n", "allow_nshift", "double_precision_accumulation")
 _WHOLE = ("nthreads", "verbosity", "device")
 _REAL = ("pixsize_x", "pixsize_y", "epsilon", "sigma_min", "sigma_max", "center_x", "center_y")
@@ -70,7 +70,7 @@ _PLAIN = {bool, int, float, str, np.bool_, np.float32, np.float64, np.int32, np.
 
 
 class _How:
-    """The arguments of _NAMES, checked and converted. Not to be changed, as calls share them."""
+    """The arguments of _NAMES, checked and converted. Calls share these objects, so they must not be changed."""
 
     def __init__(self, *values: Any):
         self.o = o = dict(zip(_NAMES, values))
@@ -102,7 +102,7 @@ class _How:
                              least_padding=o["sigma_min"] if o["sigma_min"] > 1.1 else 0)
 
 
-# Results for earlier calls with the same arguments are cached, also for arrays about which only DLPack gives information.
+# These are cached for all kinds of arrays, as their arguments are not arrays.
 _how_before = functools.lru_cache(maxsize=64, typed=True)(_How)
 _specification_before = functools.lru_cache(maxsize=64)(_How.specification)
 
@@ -115,14 +115,14 @@ class _Request:
         self.arrays = (uvw, freq, wgt, mask)
 
     def samples(self, uvw: Any, freq: Any, real: np.dtype, wgt: Any, mask: Any) -> Samples:
-        """A block of samples; ducc0 requires increasing frequencies."""
+        """Return a block of samples. As in ducc0, frequencies must be increasing."""
         s = Samples(uvw, freq, real, wgt, mask, self.how.flips)
         if s.freq.device is None:
             _check_frequencies(s.freq.kept)
         return s
 
     def blocks(self, real: np.dtype, vis: Optional[Given] = None) -> list[tuple[Samples, Optional[Given]]]:
-        """The samples in the C library's format: blocks of rows and channels, each with its visibilities."""
+        """Return the samples as blocks of rows and channels, each with its visibilities."""
         uvw, freq, wgt, mask = self.arrays
         s = self.samples(uvw, freq, real, wgt, mask)
         if vis is not None:
@@ -131,7 +131,7 @@ class _Request:
         return [(s, vis)]
 
     def fetch(self, g: Any, blocks: list, into: Given) -> int:
-        """Copy the predicted blocks to an array of the shape of the visibilities; returns a status."""
+        """Copy the predicted blocks to the array of visibilities; return a status."""
         return int(lib.msimage_gridder_fetch(g, blocks[0], into.pointer()))
 
     def specification(self, task: int, real: np.dtype, shape: tuple) -> Any:
@@ -142,13 +142,13 @@ class _Request:
 def _check_frequencies(freq: np.ndarray) -> None:
     hz = freq.tolist()
     if hz:
-        # For lists this takes a fifth of the time that it takes for arrays; the library refuses a NaN in the middle.
+        # A list takes a fifth of the time of an array. The library refuses a NaN in the middle.
         require(hz[0] > 0, "freq: channels must have positive frequencies")
         require(hz == sorted(hz), "freq: channels must be in ascending order")
 
 
 class _Known(NamedTuple):
-    """The checked arguments of a call, valid for every call whose arguments differ only in the elements of arrays."""
+    """The checked arguments of a call. They hold for all calls that differ only in the elements of arrays."""
 
     spec: Any
     nthreads: int
@@ -159,22 +159,21 @@ class _Known(NamedTuple):
     dtype: np.dtype
 
 
-# A call may take only milliseconds, after which Python's own code is no longer in the processor's caches, and the GPU waits while
-# arguments are checked. Therefore results of checks are cached. The key is the description of arrays by plain(), the other
-# arguments, two of which an image's shape adds, and their types.
+# A call may take only milliseconds, and the GPU waits while arguments are checked. So the results of the checks are cached. The key
+# consists of the properties of the arrays by plain(), the other arguments, with the shape of an image, and their types.
 _known: dict[tuple, _Known] = {}
 _MOST_KNOWN = 256
 
 
 def _holds(known: _Known, freq: Any, is_on_gpu: bool) -> bool:
-    """Whether a cached call is still valid: only the number of host threads can change, which does not matter on a GPU."""
+    """Return whether a cached call is valid. Only the number of available processors can change, which does not matter on a GPU."""
     if type(freq) is np.ndarray:
         _check_frequencies(freq)
     return is_on_gpu or known.n_thread == 1 or thread_count(known.nthreads) == known.n_thread
 
 
 def _remember(key: Optional[tuple], request: _Request, arrays: tuple, spec: Any, shape: tuple, dtype: np.dtype) -> None:
-    """Cache a call's checked arguments, if nothing else depends on the arguments."""
+    """Cache the checked arguments of a call, unless it prints a line, flips an axis, or has arrays with gaps or arguments of other types."""
     o = request.how.o
     if not key or not _PLAIN.issuperset(key[2:]) or o["verbosity"] or True in request.how.flips:
         return
@@ -187,7 +186,7 @@ def _remember(key: Optional[tuple], request: _Request, arrays: tuple, spec: Any,
 
 
 def _recall(values: tuple, arrays: tuple) -> tuple[Optional[_Known], list, Optional[tuple]]:
-    """The cached call, the addresses of its arrays, and the key under which it is, or may be, cached."""
+    """Return the cached call or None, the addresses of the arrays, and the key in the cache; None if a call cannot be cached."""
     met = plain(arrays)
     if not met:
         return None, [], None
@@ -196,7 +195,7 @@ def _recall(values: tuple, arrays: tuple) -> tuple[Optional[_Known], list, Optio
     try:
         known = _known.get(key)
     except TypeError:
-        return None, places, None  # an argument that cannot be a key is not a number; the checks raise the error
+        return None, places, None  # an argument is not hashable, so it is no number; the checks raise the error
     return known if known is not None and _holds(known, arrays[1], is_on_gpu) else None, places, key
 
 
@@ -206,7 +205,7 @@ _c_image_once, _c_predict_once, _cast = lib.msimage_gridder_image_once, lib.msim
 
 
 def _result(out: Any, name: str, shape: tuple, dtype: Any, like: Any) -> tuple:
-    """The caller's array or a new one; the array to write to; and the array to copy to afterwards, or None."""
+    """Return the array of the caller or a new one, the array to write to, and the array to copy it to afterwards or None."""
     if out is None:
         out = empty(shape, dtype, like)
         return out, Given(out), None
@@ -224,7 +223,7 @@ def _result(out: Any, name: str, shape: tuple, dtype: Any, like: Any) -> tuple:
 
 
 def _finish(out: Any, given: Given, there: Any, like: Any) -> Any:
-    """If the caller's array has gaps, the result is copied to it."""
+    """Return the result, after a copy to the array of the caller if that has gaps."""
     if there is None:
         return finished(out, like)
     there[...] = given.kept
@@ -232,7 +231,7 @@ def _finish(out: Any, given: Given, there: Any, like: Any) -> Any:
 
 
 def _new_image(vis: Any, dirty: Any, npix: tuple, request: _Request, key: Optional[tuple] = None) -> Any:
-    """An image, with all arguments to be checked."""
+    """Check all arguments and make an image."""
     npix_x, npix_y = whole_argument(npix[0], "npix_x"), whole_argument(npix[1], "npix_y")
     vis = array_argument(vis, "vis")
     given = Given(vis)
@@ -252,7 +251,7 @@ def _new_image(vis: Any, dirty: Any, npix: tuple, request: _Request, key: Option
 
 
 def _image(values: tuple, uvw: Any, freq: Any, vis: Any, wgt: Any, mask: Any, dirty: Any) -> Any:
-    """An image from values of _NAMES and, at their end, both of npix."""
+    """Make an image. `values` are those of _NAMES, then npix_x and npix_y."""
     arrays = (uvw, freq, vis, wgt, mask, dirty)
     same = _same_images.of.get((id(uvw), id(freq)))
     met = same and same.places_of(values, arrays)
@@ -281,7 +280,7 @@ def _image(values: tuple, uvw: Any, freq: Any, vis: Any, wgt: Any, mask: Any, di
 
 
 def _new_visibilities(dirty: Any, vis: Any, request: _Request, key: Optional[tuple] = None) -> Any:
-    """Visibilities, with all arguments to be checked."""
+    """Check all arguments and predict visibilities."""
     dirty = array_argument(dirty, "dirty")
     given = Given(dirty)
     if given.dtype not in COMPLEXES:
@@ -299,7 +298,7 @@ def _new_visibilities(dirty: Any, vis: Any, request: _Request, key: Optional[tup
 
 
 def _visibilities(values: tuple, uvw: Any, freq: Any, dirty: Any, wgt: Any, mask: Any, vis: Any) -> Any:
-    """Visibilities from values of _NAMES."""
+    """Predict visibilities. `values` are those of _NAMES."""
     arrays = (uvw, freq, vis, wgt, mask, dirty)
     same = _same_predictions.of.get((id(uvw), id(freq)))
     met = same and same.places_of(values, arrays)
@@ -335,13 +334,13 @@ def vis2dirty(*, uvw: np.ndarray, freq: np.ndarray, vis: np.ndarray, wgt: Option
               dirty: Optional[np.ndarray] = None, sigma_min: float = 1.1, sigma_max: float = 2.6,
               center_x: float = 0.0, center_y: float = 0.0, allow_nshift: bool = True,
               double_precision_accumulation: bool = False, backend: str = "auto", device: int = 0) -> np.ndarray:
-    """Visibilities to a dirty image.
+    """Make a dirty image from visibilities.
 
     Parameters
     ----------
     uvw : float64 [row, 3], coordinates in metres
     freq : float64 [channel], Hz, increasing
-    vis : complex64 or complex128 [row, channel], Jy; its type is the precision of everything
+    vis : complex64 or complex128 [row, channel], Jy; its type sets that of wgt and dirty
     wgt : real of that precision [row, channel], of either sign; samples of 0 and NaN are left out
     npix_x, npix_y : even numbers of pixels; not needed if `dirty` is given
     pixsize_x, pixsize_y : radians (direction cosines)
@@ -350,9 +349,9 @@ def vis2dirty(*, uvw: np.ndarray, freq: np.ndarray, vis: np.ndarray, wgt: Option
     nthreads : host threads; 0: all
     verbosity : 1 prints a line
     mask : uint8 [row, channel]; samples of 0 are left out
-    flip_u, flip_v, flip_w : change the sign of a coordinate; flip_u that of center_x too, flip_v that of center_y, as in ducc0
+    flip_u, flip_v, flip_w : change the sign of a coordinate; flip_u also that of center_x, flip_v also that of center_y, as in ducc0
     divide_by_n : divide by n, if w is used
-    dirty : real [npix_x, npix_y], written to and returned
+    dirty : real [npix_x, npix_y]: the image is written to it and it is returned
     sigma_min, sigma_max : bounds of the oversampling
     center_x, center_y : direction of pixel (npix_x/2, npix_y/2) from the phase centre, radians
     double_precision_accumulation : use double precision for the work on single-precision arrays
@@ -372,18 +371,18 @@ def dirty2vis(*, uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Opti
               flip_w: bool = False, divide_by_n: bool = True, vis: Optional[np.ndarray] = None,
               sigma_min: float = 1.1, sigma_max: float = 2.6, center_x: float = 0.0, center_y: float = 0.0,
               allow_nshift: bool = True, backend: str = "auto", device: int = 0) -> np.ndarray:
-    """An image to visibilities: the transpose of vis2dirty, with the same parameters.
+    """Predict the visibilities of an image: the transpose of vis2dirty, with the same parameters.
 
     Parameters
     ----------
     uvw : float64 [row, 3], coordinates in metres
     freq : float64 [channel], Hz, increasing
-    dirty : float32 or float64 [npix_x, npix_y], even numbers of pixels, Jy/pixel; its type is the precision of everything
-    wgt : real of that precision [row, channel]; multiplies the result, which is 0 where it is 0 or NaN
-    mask : uint8 [row, channel]; the result is 0 where it is 0
+    dirty : float32 or float64 [npix_x, npix_y], even numbers of pixels, Jy/pixel; its type sets that of wgt and vis
+    wgt : real of that precision [row, channel]: factors of the result, which is 0 where wgt is 0 or NaN
+    mask : uint8 [row, channel]; the result is 0 where mask is 0
     pixsize_x, pixsize_y : radians (direction cosines)
     epsilon : relative error, 1e-1 to 2e-13; of float32 to 1e-5
-    vis : complex [row, channel], written to and returned
+    vis : complex [row, channel]: the visibilities are written to it and it is returned
 
     Returns
     -------
@@ -395,7 +394,7 @@ def dirty2vis(*, uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Opti
 
 
 class _Needed:
-    """Default of a required argument that follows one with a default."""
+    """The default of a required argument after an argument with a default."""
 
 
 _NEEDED: Any = _Needed()
@@ -412,7 +411,7 @@ def ms2dirty(uvw: np.ndarray, freq: np.ndarray, ms: np.ndarray, wgt: Optional[np
              epsilon: float = _NEEDED, do_wstacking: bool = False, nthreads: int = 1, verbosity: int = 0,
              mask: Optional[np.ndarray] = None, double_precision_accumulation: bool = False,
              backend: str = "auto", device: int = 0) -> np.ndarray:
-    """Visibilities to a dirty image, as vis2dirty: `ms` are the visibilities, `do_wstacking` is its do_wgridding.
+    """Make a dirty image as vis2dirty does: `ms` is its vis, `do_wstacking` its do_wgridding.
 
     `nu` and `nv` are ignored. If w is used, the image is divided by n.
     """
@@ -426,7 +425,7 @@ def dirty2ms(uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Optional
              pixsize_x: float = _NEEDED, pixsize_y: float = _NEEDED, nu: int = 0, nv: int = 0,
              epsilon: float = _NEEDED, do_wstacking: bool = False, nthreads: int = 1, verbosity: int = 0,
              mask: Optional[np.ndarray] = None, backend: str = "auto", device: int = 0) -> np.ndarray:
-    """An image to visibilities, as dirty2vis: `do_wstacking` is its do_wgridding. `nu` and `nv` are ignored."""
+    """Predict visibilities as dirty2vis does: `do_wstacking` is its do_wgridding. `nu` and `nv` are ignored."""
     _need(pixsize_x=pixsize_x, pixsize_y=pixsize_y, epsilon=epsilon)
     values = (do_wstacking, False, False, False, True, True, False, nthreads, verbosity, device,
               pixsize_x, pixsize_y, epsilon, 1.1, 2.6, 0.0, 0.0, backend)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The functions of ducc0.wgridder.experimental: vis2dirty, dirty2vis, and both for rows with different lists of frequencies.
+"""The functions of ducc0.wgridder.experimental: vis2dirty and dirty2vis, and the same for rows with different frequencies.
 
-After baseline-dependent averaging, short baselines have fewer channels than long ones. vis2dirty_bda and dirty2vis_bda take samples in
-one dimension: those of the first row, in the order of its frequencies, then those of the second row, and so on.
+After baseline-dependent averaging short baselines have fewer channels than long ones. vis2dirty_bda and dirty2vis_bda take
+one-dimensional samples: those of the first row, in the order of its frequencies, then those of the second row, and so on.
 """
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _host_array(array: Any, name: str) -> np.ndarray:
 
 
 class _ListRequest(_Request):
-    """Samples in one dimension, converted to a block for each list of frequencies."""
+    """One-dimensional samples, which become a block for each list of frequencies."""
 
     def __init__(self, values: tuple, lists: tuple, uvw: Any, wgt: Any, mask: Any):
         super().__init__(values, uvw, None, wgt, mask)
         self.lists = lists
 
     def _blocks_of_lists(self, n_row: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Rows [n], frequencies [channel] and indices of the samples [n, channel], for each list that has rows."""
+        """Return rows [n], frequencies [channel] and indices of samples [n, channel] for each list that has rows."""
         id_, n_freq, freq = (_host_array(array, name) for array, name in zip(self.lists, ("freqlist_id", "freqlist_nfreqs", "freqlist_freqs")))
         has(Given(id_), "freqlist_id", _UINT64, (n_row,), "[row], a list for each of uvw")
         has(Given(n_freq), "freqlist_nfreqs", _UINT64, n_freq.shape[:1], "[list]")
@@ -53,7 +53,7 @@ class _ListRequest(_Request):
                 for rows in np.split(order, ends) if rows.size for i in (int(id_[rows[0]]),)]
 
     def blocks(self, real: np.dtype, vis: Optional[Given] = None) -> list[tuple[Samples, Optional[Given]]]:
-        """The samples, a block for each list."""
+        """Return the samples as a block for each list."""
         uvw, _, wgt, mask = self.arrays
         uvw = _host_array(uvw, "uvw")
         has(Given(uvw), "uvw", FLOAT64, (*uvw.shape[:1], 3), "[row, 3]")
@@ -73,7 +73,7 @@ class _ListRequest(_Request):
         return made
 
     def fetch(self, g: Any, blocks: list, into: Given) -> int:
-        """Copy the predicted blocks to their samples; returns a status."""
+        """Copy the predicted blocks to their samples; return a status."""
         for samples, places in zip(blocks, self._places):
             part = Given(np.empty(places.shape, into.dtype))
             status = int(lib.msimage_gridder_fetch(g, samples, part.pointer()))
@@ -90,15 +90,15 @@ def vis2dirty_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: 
                   divide_by_n: bool = True, dirty: Optional[np.ndarray] = None, sigma_min: float = 1.1,
                   sigma_max: float = 2.6, center_x: float = 0.0, center_y: float = 0.0, allow_nshift: bool = True,
                   double_precision_accumulation: bool = False, backend: str = "auto", device: int = 0) -> np.ndarray:
-    """Visibilities to a dirty image, as vis2dirty, for rows with different lists of frequencies. Arrays must be in host memory.
+    """Make a dirty image as vis2dirty does, from rows with different frequencies. Arrays must be in host memory.
 
     Parameters
     ----------
     freqlist_id : uint64 [row], the list of each row, from 0
-    freqlist_nfreqs : uint64 [list], how many frequencies each list has
+    freqlist_nfreqs : uint64 [list], the number of frequencies in each list
     freqlist_freqs : float64, the frequencies of all lists, one after the other, Hz; increasing in each list
     vis : complex64 or complex128 [sample], Jy: row after row, each with as many samples as its list has frequencies
-    wgt, mask : [sample], otherwise as for vis2dirty; so are the other parameters
+    wgt, mask : [sample]; these and the other parameters are those of vis2dirty
 
     Returns
     -------
@@ -117,7 +117,7 @@ def dirty2vis_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: 
                   divide_by_n: bool = True, vis: Optional[np.ndarray] = None, sigma_min: float = 1.1,
                   sigma_max: float = 2.6, center_x: float = 0.0, center_y: float = 0.0, allow_nshift: bool = True,
                   backend: str = "auto", device: int = 0) -> np.ndarray:
-    """An image to visibilities: the transpose of vis2dirty_bda, with the same parameters, and `dirty` and `vis` as in dirty2vis.
+    """Predict the visibilities of an image: the transpose of vis2dirty_bda, with its parameters; `dirty` and `vis` as in dirty2vis.
 
     Returns
     -------
