@@ -403,6 +403,85 @@ def check_tclean(s):
     s.must(0.1 < np.nanmin(pb) < 0.12, "pblimit: the least response is %.3f" % np.nanmin(pb))
 
 
+# A hexagon of 37 pointings, half a width apart, in widths to the west and the north.
+HEXAGON = [((a + b / 2) / 2, b * np.sqrt(0.75) / 2) for b in range(-3, 4) for a in range(max(-3, -3 - b), min(3, 3 - b) + 1)]
+
+
+def wide_visibilities(uvw, hz, total, at, width, beam_width):
+    """A Gaussian of a total flux and width (at half power) about (l, m), seen through a Gaussian beam: products and transforms of Gaussians."""
+    s2, b2 = (width**2 / (8 * np.log(2)) for width in (width, beam_width))
+    both = s2 * b2 / (s2 + b2)
+    uv = uvw[:, :2] * hz / C
+    return total * both / s2 * np.exp(-(at @ at) / (2 * (s2 + b2)) - 2 * np.pi**2 * both * (uv**2).sum(axis=1) + 2j * np.pi * both / s2 * (uv @ at))
+
+
+def check_many(s, n=N, visits=4):
+    """37 fields, 300 sources, half of them between pointings, and emission over six fields, in noise: fluxes to 20 % of the beam."""
+    scale = n // N
+    cell, size = CELL / scale, ("-size", n, n, "-scale", "%.12grad" % (CELL / scale))
+    step = WIDTH / cell
+    centre = [(n / 2 + a * step, n / 2 + b * step) for a, b in HEXAGON]
+    place = lambda x, y: sky(np.asarray(x) / scale, np.asarray(y) / scale)
+    pointed = [place(x, y) for x, y in centre]
+    fields = [w for p in pointed[1:] for w in ("-field", "%.15grad" % p[0], "%.15grad" % p[1])]
+    path = s.made("many%d.ms" % n, "-telescope", "vla", "-config", "D", "-duration", "%dmin" % (37 * visits), "-integration", "1min", "-ra",
+                  "%.15grad" % pointed[0][0], "-dec", "%.15grad" % pointed[0][1], *fields, "-scan-length", "1", "-pol", "XX,YY", "-spw",
+                  "%.9gHz" % FREQ[0], "%.9gHz" % 20e6, 2)
+    hz = FREQ[0] + 20e6 * np.arange(2)
+    g, at = np.random.default_rng(11), []
+    while len(at) < 300:
+        x, y = (int(v) for v in g.integers(20, n - 20, 2))
+        far = min(np.hypot(x - a, y - b) for a, b in centre) / step
+        kind = len(at) % 10
+        if (0.22 < far < 0.29 if kind % 2 else 0.5 < far < 0.8 if kind == 0 else far < 0.2) and all(np.hypot(x - a, y - b) > 5 * scale for a, b in at):
+            at.append((x, y))
+    flux = g.uniform(0.3, 1.5, 300)
+    wide, extent = (place(n / 2 + 0.1 * step, n / 2 - 0.3 * step), 15.0), np.radians(10 / 60)
+    noise = 0.05
+    with table(path + "/FIELD", ack=False) as t:
+        pointed = t.getcol("PHASE_DIR")[:, 0]
+    with table(path, readonly=False, ack=False) as t:
+        uvw, field, data = t.getcol("UVW"), t.getcol("FIELD_ID"), np.zeros_like(t.getcol("DATA"), dtype=complex)
+        count = np.bincount(field)
+        for i, p in enumerate(pointed):
+            rows = np.flatnonzero(field == i)
+            d = np.array([lmn(*place(x, y), p) for x, y in at])
+            angle = np.arctan2(np.hypot(d[:, 0], d[:, 1]), d[:, 2])
+            seen = angle < 2 * WIDTH
+            for c, f in enumerate(hz):
+                turns = uvw[rows] @ (d[seen] - [0, 0, 1]).T * f / C
+                v = np.exp(2j * np.pi * turns) @ (flux[seen] * gauss(f, angle[seen]))
+                v += wide_visibilities(uvw[rows], f, wide[1], lmn(*wide[0], p)[:2], extent, WIDTH * FREQ[0] / f)
+                data[rows, c] = v[:, None]
+        data += noise * (g.standard_normal(data.shape) + 1j * g.standard_normal(data.shape))
+        t.putcol("DATA", data.astype(np.complex64))
+    done = s.launch("-quiet", "-overwrite", "-mosaic", "-name", "m", *size, *GAUSS, *SHIFT, "-weight", "briggs", 0.5, "-niter", 100000, "-auto-threshold", 3, "-mgain", 0.8,
+                    "-multiscale", "-multiscale-scales", "0,%d,%d,%d" % (8 * scale, 20 * scale, 36 * scale), "-pblimit", 0.2, "-no-update-model-required", "-auto-mask", 5, path)
+    s.must(done.returncode == 0, "runs%s" % done.stderr[-800:])
+    image, header = pixels(s, "pbcor"), fits.getheader(os.path.join(s.out, "m-image.fits"))
+    y, x = np.mgrid[:n, :n]
+    far = np.hypot(x - (n / 2 + 0.1 * step), y - (n / 2 - 0.3 * step)) * cell
+    area = np.pi / (4 * np.log(2)) * np.radians(header["BMAJ"]) * np.radians(header["BMIN"])
+    # The brightness of the wide source at the beam of the image.
+    sharp = np.radians(header["BMAJ"]) * np.radians(header["BMIN"]) / extent**2
+    of_wide = wide[1] * area / (np.pi / (4 * np.log(2)) * extent**2) / (1 + sharp) * np.exp(-4 * np.log(2) * far**2 / (extent**2 * (1 + sharp)))
+    off = np.array([(image[b, a] - of_wide[b, a]) / f - 1 for (a, b), f in zip(at, flux)])
+    good = np.isfinite(off)
+    s.must(good.sum() > 270 and np.abs(off[good]).max() < 0.02, "%d fluxes to 20 %% of the beam are off by at most %.1e" % (good.sum(), np.abs(off[good]).max()))
+    between = np.arange(300) % 2 == 1
+    s.must(good[between].all() and np.sqrt((off[between]**2).mean()) < 0.005, "between pointings by %.1e rms" % np.sqrt((off[between]**2).mean()))
+    # The shortest baselines see half of the wide source.
+    inside = far < 1.2 * extent
+    points = sum(f for (a, b), f in zip(at, flux) if inside[b, a])
+    part = (np.nansum(image[inside]) * cell**2 / area - points) / (np.nansum(of_wide[inside]) * cell**2 / area)
+    s.must(0.92 < part < 1.03, "%.3f of the flux of the wide source" % part)
+
+
+def check_full(s):
+    """The same with pixels half as wide and three times the samples. Only by its name: it takes half a minute of processor."""
+    check_many(s, 2 * N, 12)
+
+
 def check_gpu(s):
     """Fields on one GPU, and on several in turns, make the image of the CPU."""
     path = make(s, "gpu.ms", Sources())
@@ -424,4 +503,4 @@ def check_gpu(s):
     s.must(all(np.array_equal(a, b, equal_nan=True) for k in (4, 5) for a, b in zip(seen[k], seen[k + 2])), "two workers repeat themselves to the last bit")
 
 
-main(ImagingSuite, globals(), if_named=("gpu",))
+main(ImagingSuite, globals(), if_named=("gpu", "full"))
