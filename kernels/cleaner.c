@@ -126,6 +126,7 @@ static int alloc_cleaner(msi_cleaner *c)
     msi_clean_setup setup = c->setup;
     if (c->spec.fit_later) setup.log.n_term = 0;
     MSI_TRY(o->create(&c->e, &setup));
+    MSI_TRY(msi_clean_workers_create(c));
     MSI_TRY(o->alloc(c->e, &c->psf, c->n_pixel * c->n_cell * c->spec.n_channel * c->real_bytes, "the PSF"));
     MSI_TRY(o->alloc(c->e, (void **)&c->mask, c->n_pixel, "the mask"));
     MSI_TRY(o->alloc(c->e, (void **)&c->allow, c->n_pixel, "the mask"));
@@ -160,6 +161,7 @@ void msi_cleaner_free(msi_cleaner *c)
         void *all[] = {c->psf, c->mask, c->allow, c->found, c->scale_mask, c->quantity, c->factor};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) c->ops->release(c->e, all[i]);
         msi_clean_parts_release(c);
+        msi_clean_workers_free(c);
         c->ops->free(c->e);
     }
     msi_clean_spec_release(c);
@@ -236,10 +238,10 @@ int msi_cleaner_estimate(const msi_cleaner_spec *spec, msi_cleaner_bytes *bytes)
     return rc;
 }
 
-/* After a failure, wait for work on the GPU, so that the caller may use its planes again. Returns: rc */
+/* After a failure, wait for work on GPUs, so that the caller may use its planes again. Returns: rc */
 static int wait_on_failure(const msi_cleaner *c, int rc)
 {
-    if (rc) (void)c->ops->wait(c->e);
+    for (int i = 0; rc && i < c->n_worker; i++) (void)c->ops->wait(c->worker[i].e);
     return rc;
 }
 

@@ -181,6 +181,11 @@ struct msi_clean_engine_ops {
     int (*download)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
     int (*copy)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
     int (*clear)(msi_clean_engine *e, void *p, int64_t bytes);
+    /* take, give: copy from the memory of another engine to that of e, and back. take_list: copy another engine's list
+     * with its components of a plane; it has waited. */
+    int (*take)(msi_clean_engine *e, void *to, const msi_clean_engine *other, const void *from, int64_t bytes);
+    int (*give)(msi_clean_engine *e, const msi_clean_engine *other, void *to, const void *from, int64_t bytes);
+    int (*take_list)(msi_clean_engine *e, const msi_clean_engine *other, int plane);
     int (*wait)(msi_clean_engine *e); /* wait until all queued work is done */
 
     int (*allow)(msi_clean_engine *e, const msi_clean_allow *from, uint8_t *allow);

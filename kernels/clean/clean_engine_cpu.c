@@ -84,6 +84,27 @@ static int engine_clear(msi_clean_engine *e, void *p, int64_t bytes)
     return MSI_OK;
 }
 
+static int engine_take(msi_clean_engine *e, void *to, const msi_clean_engine *other, const void *from, int64_t bytes)
+{
+    (void)other;
+    return engine_copy(e, to, from, bytes);
+}
+
+static int engine_give(msi_clean_engine *e, const msi_clean_engine *other, void *to, const void *from, int64_t bytes)
+{
+    (void)other;
+    return engine_copy(e, to, from, bytes);
+}
+
+static int engine_take_list(msi_clean_engine *e, const msi_clean_engine *other, int plane)
+{
+    const int64_t real = e->s.precision == MSI_FP32 ? 4 : 8, at = plane * e->s.list_limit * real;
+    e->n_list = other->n_list;
+    memcpy(e->list, other->list, (size_t)e->n_list * sizeof *e->list);
+    memcpy((char *)e->component + at, (const char *)other->component + at, (size_t)(e->n_list * real));
+    return MSI_OK;
+}
+
 static int engine_wait(msi_clean_engine *e)
 {
     (void)e;
@@ -717,6 +738,9 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .download = engine_copy,
     .copy = engine_copy,
     .clear = engine_clear,
+    .take = engine_take,
+    .give = engine_give,
+    .take_list = engine_take_list,
     .wait = engine_wait,
     .allow = engine_allow,
     .finite = engine_finite,

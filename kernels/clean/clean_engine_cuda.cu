@@ -720,6 +720,24 @@ int engine_clear(msi_clean_engine *e, void *p, int64_t bytes)
     return MSI_OK;
 }
 
+int engine_take(msi_clean_engine *e, void *to, const msi_clean_engine *other, const void *from, int64_t bytes)
+{
+    return msi_gpu_peer_copy(&e->on, to, from, other->s.device, bytes);
+}
+
+int engine_give(msi_clean_engine *e, const msi_clean_engine *other, void *to, const void *from, int64_t bytes)
+{
+    return msi_gpu_peer_send(&e->on, to, other->s.device, from, bytes);
+}
+
+int engine_take_list(msi_clean_engine *e, const msi_clean_engine *other, int plane)
+{
+    const int64_t real = clean_real_bytes(e), at = plane * e->s.list_limit * real;
+    e->n_list = other->n_list;
+    MSI_TRY(engine_take(e, e->list, other, other->list, e->n_list * (int64_t)sizeof *e->list));
+    return engine_take(e, (char *)e->component + at, other, (const char *)other->component + at, e->n_list * real);
+}
+
 int engine_wait(msi_clean_engine *e)
 {
     return msi_gpu_stream_wait(&e->on);
@@ -835,6 +853,9 @@ extern const msi_clean_engine_ops msi_clean_engine_cuda = {0, /* on_host */
                                                            engine_download,
                                                            engine_copy,
                                                            engine_clear,
+                                                           engine_take,
+                                                           engine_give,
+                                                           engine_take_list,
                                                            engine_wait,
                                                            engine_allow,
                                                            engine_finite,

@@ -140,58 +140,6 @@ int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, co
     return call->c->ops->load(call->c->e, planes->pixel, planes->stride, msi_clean_factor_of(call));
 }
 
-/* ---- Transforms of PSFs ----------------------------------------------------------------------------------------- */
-
-int msi_clean_make_spectra(msi_cleaner *c)
-{
-    const int n = c->n_cell * c->spec.n_channel;
-    MSI_TRY(msi_alloc(&c->psf_hat, n, sizeof *c->psf_hat, "transforms of PSFs"));
-    for (int i = 0; i < n; i++)
-        MSI_TRY(c->ops->alloc_paged(c->e, &c->psf_hat[i], c->n_wide * c->complex_bytes, "transforms of PSFs"));
-    return MSI_OK;
-}
-
-void msi_clean_free_spectra(msi_cleaner *c)
-{
-    for (int i = 0; c->psf_hat && i < c->n_cell * c->spec.n_channel; i++) c->ops->release(c->e, c->psf_hat[i]);
-    msi_free(c->psf_hat);
-    c->psf_hat = NULL;
-}
-
-int msi_clean_transform_psf(msi_cleaner *c, int cell)
-{
-    const msi_clean_planes psf = {c->psf, c->n_pixel};
-    for (int i = cell * c->spec.n_channel; i < (cell + 1) * c->spec.n_channel; i++)
-        MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
-    return MSI_OK;
-}
-
-/* Subtract the listed components of one cell of PSFs from a plane of the residual, by one convolution. */
-static int subtract_cell(msi_clean_call *call, int cell, int plane, const msi_clean_scale_spectra *scale)
-{
-    msi_cleaner *c = call->c;
-    void *image = msi_clean_plane(c, &call->residual, plane);
-    const void *psf = c->psf_hat[cell * c->spec.n_channel + plane / c->spec.n_pol];
-    if (!scale && c->ops->subtract_list) return c->ops->subtract_list(c->e, c->wide, plane, psf, c->work, image);
-    MSI_TRY(c->ops->forward(c->e, c->wide, NULL, plane, MSI_CLEAN_CORNER, c->work));
-    MSI_TRY(c->ops->spread(c->e, c->wide, c->work, scale ? scale->kernel : NULL, psf, scale ? scale->model : NULL));
-    return c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_CORNER, MSI_CLEAN_SUBTRACT, image);
-}
-
-int msi_clean_subtract_list(msi_clean_call *call, int plane, const msi_clean_scale_spectra *scale)
-{
-    msi_cleaner *c = call->c;
-    int rc = MSI_OK;
-    if (c->n_cell == 1) return subtract_cell(call, 0, plane, scale);
-    for (int cell = 0; !rc && cell < c->n_cell; cell++) {
-        if (!call->in_cell[cell]) continue;
-        rc = c->ops->take_cell(c->e, cell);
-        if (!rc) rc = subtract_cell(call, cell, plane, scale);
-    }
-    const int reset = c->ops->take_cell(c->e, -1);
-    return rc ? rc : reset;
-}
-
 /* ---- The method `hogbom` ---------------------------------------------------------------------------------------- */
 
 /*
@@ -249,17 +197,7 @@ static int64_t list_padded(int64_t n)
 
 static int prepare_list(msi_cleaner *c)
 {
-    const msi_clean_engine_ops *o = c->ops;
-    MSI_TRY(o->fft_create(c->e, list_padded(c->spec.nx), list_padded(c->spec.ny), &c->wide, &c->n_wide));
-    MSI_TRY(o->alloc(c->e, &c->work, c->n_wide * c->complex_bytes, "a transform"));
-    return msi_clean_make_spectra(c);
-}
-
-static void release_list(msi_cleaner *c)
-{
-    msi_clean_free_spectra(c);
-    c->ops->release(c->e, c->work);
-    c->ops->fft_free(c->e, c->wide);
+    return msi_clean_make_wide(c, list_padded(c->spec.nx), list_padded(c->spec.ny));
 }
 
 static int64_t list_bytes(const msi_cleaner *c)
@@ -292,15 +230,19 @@ static int find_peak(msi_clean_call *call, msi_clean_search *search, msi_clean_p
     return c->ops->peak(c->e, search, peak);
 }
 
+static int subtract_plane(void *of, msi_clean_worker *w, int plane)
+{
+    msi_clean_call *call = of;
+    return msi_clean_plane_has_weight(call->c, plane) ? msi_clean_subtract_list(call, w, plane, NULL) : MSI_OK;
+}
+
 /* Subtract the list's components from the whole residual, and add them to the model. */
 static int apply_list(msi_clean_call *call)
 {
     msi_cleaner *c = call->c;
-    for (int k = 0; k < c->n_plane; k++) {
-        if (!msi_clean_plane_has_weight(c, k)) continue;
-        MSI_TRY(msi_clean_subtract_list(call, k, NULL));
-        MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
-    }
+    MSI_TRY(msi_clean_share(c, c->n_plane, subtract_plane, call));
+    for (int k = 0; k < c->n_plane; k++)
+        if (msi_clean_plane_has_weight(c, k)) MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
     return c->ops->mark(c->e, c->found, 0);
 }
 
@@ -343,7 +285,7 @@ static int run_list(msi_clean_call *call)
 }
 
 const msi_clean_method_ops msi_clean_list_ops = {.prepare = prepare_list,
-                                                 .release = release_list,
+                                                 .release = msi_clean_free_wide,
                                                  .psf = msi_clean_transform_psf,
                                                  .minor = run_list,
                                                  .bytes = list_bytes,

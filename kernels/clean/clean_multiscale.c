@@ -46,20 +46,17 @@ static const double IDLE = 0.999;
 enum { WORTH_THREADS = 128 };
 
 struct msi_clean_multiscale {
-    msi_clean_fft *narrow;
-    int64_t n_narrow;
+    int64_t n_narrow; /* complex numbers of a narrow spectrum */
     double bias[MSI_CLEAN_MAX_SCALE], gain[MSI_CLEAN_MAX_SCALE];
-    double power[MSI_CLEAN_MAX_SCALE];                                           /* (P * K * K)(0); 1 at scale 0 */
-    int64_t half[MSI_CLEAN_MAX_SCALE];                                           /* half widths of kernels */
-    void *kernel_wide[MSI_CLEAN_MAX_SCALE], *kernel_narrow[MSI_CLEAN_MAX_SCALE]; /* spectra; scale 0 has none */
-    void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_cell][n_channel] twice convolved images */
+    double power[MSI_CLEAN_MAX_SCALE]; /* (P * K * K)(0); 1 at scale 0 */
+    int64_t half[MSI_CLEAN_MAX_SCALE]; /* half widths of kernels */
+    void *psf[MSI_CLEAN_MAX_SCALE];    /* [n_cell][n_channel] twice convolved images */
     int has_psf[MSI_CLEAN_MAX_SCALE];
     void *fit[MSI_CLEAN_MAX_SCALE]; /* with spec.of_taylor, those of psf; NULL: the setup's */
     int used[MSI_CLEAN_MAX_SCALE];  /* 0: left out because the PSF has no response to it; gain and bias are not set */
     void *searched[MSI_CLEAN_MAX_PLANE]; /* narrow spectra of the searched images */
-    void *narrow_work;
-    void *planes, *mean; /* [n_plane], [n_sum][n_pol] images */
-    void *sums;          /* [n_sum][n_channel] by terms: the factors of channels in the sums R_t */
+    void *planes, *mean;                 /* [n_plane], [n_sum][n_pol] images */
+    void *sums;                          /* [n_sum][n_channel] by terms: the factors of channels in the sums R_t */
     void *rows_of_sums[MSI_CLEAN_MAX_SCALE],
         *rows[MSI_CLEAN_MAX_SCALE];                      /* by terms: L^-1, of the sums and of channels */
     msi_clean_tiles *tiles;                              /* NULL: no call can use them */
@@ -67,7 +64,7 @@ struct msi_clean_multiscale {
     int has_hessian[MSI_CLEAN_MAX_SCALE];
     void *best;                         /* the joined image of the best scale so far */
     uint8_t *mask[MSI_CLEAN_MAX_SCALE]; /* by power: pixels where scales above 0 may be found */
-    void *model[MSI_CLEAN_MAX_PLANE];
+    void *model[MSI_CLEAN_MAX_PLANE];   /* wide spectra, each in its worker's memory */
     int has_model;
 };
 
@@ -230,7 +227,7 @@ static void put_kernel(const msi_cleaner *c, const double *kernel, int64_t half,
     }
 }
 
-/* Make the transforms of a scale's kernel. Given: image  of zeros, as on return */
+/* Make the transforms of a scale's kernel on all devices. Given: image  of zeros, as on return */
 static int make_kernel(msi_cleaner *c, int scale, void *image)
 {
     msi_clean_multiscale *m = c->multiscale;
@@ -239,29 +236,71 @@ static int make_kernel(msi_cleaner *c, int scale, void *image)
     MSI_TRY(msi_alloc(&kernel, n * n, sizeof *kernel, "a scale's kernel"));
     sample_kernel(&c->spec, scale, kernel);
     put_kernel(c, kernel, half, image);
-    int rc = c->ops->upload(c->e, c->quantity, image, c->n_pixel * c->real_bytes);
+    int rc = MSI_OK;
+    for (int i = 0; i < c->n_worker && !rc; i++) {
+        msi_clean_worker *w = &c->worker[i];
+        void *to = i ? w->image : c->quantity;
+        rc = c->ops->upload(w->e, to, image, c->n_pixel * c->real_bytes);
+        if (!rc) rc = c->ops->forward(w->e, w->wide, to, 0, MSI_CLEAN_MIDDLE, w->kernel_wide[scale]);
+        if (!rc) rc = c->ops->forward(w->e, w->narrow, to, 0, MSI_CLEAN_MIDDLE, w->kernel_narrow[scale]);
+    }
     put_kernel(c, NULL, half, image);
-    if (!rc) rc = c->ops->forward(c->e, c->wide, c->quantity, 0, MSI_CLEAN_MIDDLE, m->kernel_wide[scale]);
-    if (!rc) rc = c->ops->forward(c->e, m->narrow, c->quantity, 0, MSI_CLEAN_MIDDLE, m->kernel_narrow[scale]);
     msi_free(kernel);
     return rc;
+}
+
+/* Allocate the spectra of a scale's kernel on all devices. */
+static int allocate_kernel(msi_cleaner *c, int scale)
+{
+    const int64_t wide = c->n_wide * c->complex_bytes, narrow = c->multiscale->n_narrow * c->complex_bytes;
+    for (int i = 0; i < c->n_worker; i++) {
+        msi_clean_worker *w = &c->worker[i];
+        MSI_TRY(c->ops->alloc_paged(w->e, &w->kernel_wide[scale], wide, "kernels of scales"));
+        MSI_TRY(c->ops->alloc_paged(w->e, &w->kernel_narrow[scale], narrow, "kernels of scales"));
+    }
+    return MSI_OK;
 }
 
 static int make_kernels(msi_cleaner *c)
 {
     msi_clean_multiscale *m = c->multiscale;
-    const int64_t wide = c->n_wide * c->complex_bytes, narrow = m->n_narrow * c->complex_bytes;
     void *image;
     MSI_TRY(msi_alloc(&image, c->n_pixel, (size_t)c->real_bytes, "a scale's kernel"));
     int rc = MSI_OK;
     for (int s = 1; s < c->spec.n_scale && !rc; s++) {
         m->half[s] = kernel_half(&c->spec, s);
-        rc = c->ops->alloc_paged(c->e, &m->kernel_wide[s], wide, "kernels of scales");
-        if (!rc) rc = c->ops->alloc_paged(c->e, &m->kernel_narrow[s], narrow, "kernels of scales");
+        rc = allocate_kernel(c, s);
         if (!rc) rc = make_kernel(c, s, image);
     }
     msi_free(image);
     return rc;
+}
+
+/* Make each worker's narrow transform. */
+static int make_narrow(msi_cleaner *c)
+{
+    const int64_t nx = narrow_edge(c, c->spec.nx), ny = narrow_edge(c, c->spec.ny);
+    int64_t *n = &c->multiscale->n_narrow;
+    for (int i = 0; i < c->n_worker; i++) {
+        msi_clean_worker *w = &c->worker[i];
+        MSI_TRY(c->ops->fft_create(w->e, nx, ny, &w->narrow, n));
+        MSI_TRY(c->ops->alloc(w->e, &w->narrow_work, *n * c->complex_bytes, "a transform"));
+    }
+    return MSI_OK;
+}
+
+static void release_workers(msi_cleaner *c)
+{
+    for (int i = 0; i < c->n_worker; i++) {
+        msi_clean_worker *w = &c->worker[i];
+        c->ops->release(w->e, w->narrow_work);
+        for (int s = 0; s < MSI_CLEAN_MAX_SCALE; s++) {
+            c->ops->release(w->e, w->kernel_wide[s]);
+            c->ops->release(w->e, w->kernel_narrow[s]);
+        }
+        c->ops->fft_free(w->e, w->narrow);
+    }
+    msi_clean_free_wide(c);
 }
 
 static int allocate_arrays(msi_cleaner *c)
@@ -270,11 +309,9 @@ static int allocate_arrays(msi_cleaner *c)
     msi_clean_multiscale *m = c->multiscale;
     const int64_t image = c->n_pixel * c->real_bytes, wide = c->n_wide * c->complex_bytes;
     const int64_t narrow = m->n_narrow * c->complex_bytes;
-    MSI_TRY(o->alloc(c->e, &c->work, wide, "a transform"));
-    MSI_TRY(o->alloc(c->e, &m->narrow_work, narrow, "a transform"));
-    MSI_TRY(msi_clean_make_spectra(c));
     for (int i = 0; i < n_joined(c); i++) MSI_TRY(o->alloc(c->e, &m->searched[i], narrow, "a transform"));
-    for (int i = 0; i < c->n_plane; i++) MSI_TRY(o->alloc_paged(c->e, &m->model[i], wide, "transforms of models"));
+    for (int i = 0; i < c->n_plane; i++)
+        MSI_TRY(o->alloc_paged(msi_clean_worker_of(c, i)->e, &m->model[i], wide, "transforms of models"));
     MSI_TRY(o->alloc_paged(c->e, &m->planes, image * c->n_plane, "convolved residuals"));
     MSI_TRY(o->alloc(c->e, &m->mean, image * (n_sum(c) ? n_joined(c) : c->spec.n_pol), "the joined image"));
     for (int s = 1; s < c->spec.n_scale && by_power(c); s++)
@@ -286,10 +323,8 @@ static int allocate_arrays(msi_cleaner *c)
 static int prepare_scales(msi_cleaner *c)
 {
     MSI_TRY(msi_alloc(&c->multiscale, 1, sizeof *c->multiscale, "scales"));
-    msi_clean_multiscale *m = c->multiscale;
-    const int64_t nx = c->spec.nx, ny = c->spec.ny;
-    MSI_TRY(c->ops->fft_create(c->e, wide_edge(c, nx), wide_edge(c, ny), &c->wide, &c->n_wide));
-    MSI_TRY(c->ops->fft_create(c->e, narrow_edge(c, nx), narrow_edge(c, ny), &m->narrow, &m->n_narrow));
+    MSI_TRY(msi_clean_make_wide(c, wide_edge(c, c->spec.nx), wide_edge(c, c->spec.ny)));
+    MSI_TRY(make_narrow(c));
     MSI_TRY(allocate_arrays(c));
     return make_kernels(c);
 }
@@ -298,26 +333,18 @@ static void release_scales(msi_cleaner *c)
 {
     msi_clean_multiscale *m = c->multiscale;
     const msi_clean_engine_ops *o = c->ops;
-    msi_clean_free_spectra(c);
-    o->release(c->e, c->work);
-    o->fft_free(c->e, c->wide);
+    release_workers(c);
     if (!m) return;
     for (int i = 0; i < MSI_CLEAN_MAX_SCALE; i++) {
-        o->release(c->e, m->kernel_wide[i]);
-        o->release(c->e, m->kernel_narrow[i]);
-        o->release(c->e, m->psf[i]);
-        o->release(c->e, m->fit[i]);
-        o->release(c->e, m->rows_of_sums[i]);
-        o->release(c->e, m->rows[i]);
-        o->release(c->e, m->mask[i]);
+        void *all[] = {m->psf[i], m->fit[i], m->rows_of_sums[i], m->rows[i], m->mask[i]};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) o->release(c->e, all[k]);
     }
     for (int i = 0; i < MSI_CLEAN_MAX_PLANE; i++) {
         o->release(c->e, m->searched[i]);
-        o->release(c->e, m->model[i]);
+        if (m->model[i]) o->release(msi_clean_worker_of(c, i)->e, m->model[i]);
     }
-    void *all[] = {m->narrow_work, m->planes, m->mean, m->best, m->sums};
+    void *all[] = {m->planes, m->mean, m->best, m->sums};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) o->release(c->e, all[i]);
-    o->fft_free(c->e, m->narrow);
     msi_clean_tiles_free(m->tiles);
     msi_free(m);
 }
@@ -454,18 +481,39 @@ static int make_scale_fit(msi_cleaner *c, int scale)
     return rc;
 }
 
+/* A scale at work. */
+typedef struct scale_work {
+    msi_cleaner *c;
+    msi_clean_call *call; /* NULL for PSFs */
+    int scale;
+    msi_clean_planes planes; /* convolved residuals */
+} scale_work;
+
+/* Convolve the PSF of a channel in a cell twice with the scale's kernel. */
+static int convolve_psf(void *of, msi_clean_worker *w, int plane)
+{
+    const scale_work *work = of;
+    const msi_cleaner *c = work->c;
+    const int scale = work->scale, channel = plane / c->spec.n_pol;
+    if (plane % c->spec.n_pol) return MSI_OK;
+    for (int64_t i = channel; i < (int64_t)c->n_cell * c->spec.n_channel; i += c->spec.n_channel) {
+        void *to = (char *)c->multiscale->psf[scale] + i * c->n_pixel * c->real_bytes, *own = w->image ? w->image : to;
+        MSI_TRY(c->ops->product(w->e, w->wide, w->psf_hat[i], w->kernel_wide[scale], 1, w->work));
+        MSI_TRY(c->ops->inverse(w->e, w->wide, w->work, MSI_CLEAN_MIDDLE, MSI_CLEAN_SET, own));
+        MSI_TRY(msi_clean_give_back(c, w, to));
+    }
+    return MSI_OK;
+}
+
 /* Make the PSFs of a scale's list when it is first chosen. */
 static int make_scale_psf(msi_cleaner *c, int scale)
 {
     msi_clean_multiscale *m = c->multiscale;
     const int64_t image = c->n_pixel * c->real_bytes, n = (int64_t)c->n_cell * c->spec.n_channel;
+    scale_work work = {.c = c, .scale = scale};
     if (!scale || m->has_psf[scale]) return MSI_OK;
     if (!m->psf[scale]) MSI_TRY(c->ops->alloc_paged(c->e, &m->psf[scale], image * n, "PSFs of scales"));
-    for (int64_t i = 0; i < n; i++) {
-        MSI_TRY(c->ops->product(c->e, c->wide, c->psf_hat[i], m->kernel_wide[scale], 1, c->work));
-        MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_MIDDLE, MSI_CLEAN_SET,
-                                (char *)m->psf[scale] + i * image));
-    }
+    MSI_TRY(msi_clean_share(c, c->n_plane, convolve_psf, &work));
     if (c->spec.of_taylor && c->spec.fit == MSI_CLEAN_FIT_POLYNOMIAL) MSI_TRY(make_scale_fit(c, scale));
     m->has_psf[scale] = 1;
     return MSI_OK;
@@ -554,7 +602,7 @@ static int set_tiles(msi_cleaner *c)
         msi_clean_tiles_scale *o = &m->of_tiles[s];
         o->used = m->used[s];
         o->half = m->half[s];
-        o->kernel_wide = m->kernel_wide[s];
+        o->kernel_wide = c->worker[0].kernel_wide[s];
         o->rows_of_sums = m->rows_of_sums[s];
         o->kernel = s ? kernel : NULL;
         if (s) sample_kernel(&c->spec, s, kernel);
@@ -592,12 +640,13 @@ static int make_masks(msi_clean_call *call)
     msi_cleaner *c = call->c;
     const double within = c->spec.of_taylor ? 0.1 : 0.9; /* tclean's mtmfs and multiscale */
     msi_clean_multiscale *m = c->multiscale;
+    const msi_clean_worker *w = &c->worker[0];
     if (!by_power(c) || !c->has_mask || c->spec.n_scale < 2) return MSI_OK;
     MSI_TRY(c->ops->mask_to_image(c->e, c->mask, c->quantity));
-    MSI_TRY(c->ops->forward(c->e, m->narrow, c->quantity, 0, MSI_CLEAN_CORNER, m->searched[0]));
+    MSI_TRY(c->ops->forward(c->e, w->narrow, c->quantity, 0, MSI_CLEAN_CORNER, m->searched[0]));
     for (int s = 1; s < c->spec.n_scale; s++) {
-        MSI_TRY(c->ops->product(c->e, m->narrow, m->searched[0], m->kernel_narrow[s], 0, m->narrow_work));
-        MSI_TRY(c->ops->inverse(c->e, m->narrow, m->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET, c->quantity));
+        MSI_TRY(c->ops->product(c->e, w->narrow, m->searched[0], w->kernel_narrow[s], 0, w->narrow_work));
+        MSI_TRY(c->ops->inverse(c->e, w->narrow, w->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET, c->quantity));
         MSI_TRY(c->ops->threshold(c->e, c->quantity, within, 0, m->mask[s]));
     }
     call->scale_mask = m->mask;
@@ -607,11 +656,12 @@ static int make_masks(msi_clean_call *call)
 /* Convolve the searched images to a scale, into consecutive images. */
 static int convolve_searched(msi_cleaner *c, int scale, void *out)
 {
-    msi_clean_multiscale *m = c->multiscale;
+    const msi_clean_multiscale *m = c->multiscale;
+    const msi_clean_worker *w = &c->worker[0];
     for (int i = 0; i < n_joined(c); i++) {
         if (!msi_clean_plane_searched(c, i)) continue;
-        MSI_TRY(c->ops->product(c->e, m->narrow, m->searched[i], m->kernel_narrow[scale], 0, m->narrow_work));
-        MSI_TRY(c->ops->inverse(c->e, m->narrow, m->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET,
+        MSI_TRY(c->ops->product(c->e, w->narrow, m->searched[i], w->kernel_narrow[scale], 0, w->narrow_work));
+        MSI_TRY(c->ops->inverse(c->e, w->narrow, w->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET,
                                 (char *)out + i * c->n_pixel * c->real_bytes));
     }
     return MSI_OK;
@@ -687,7 +737,8 @@ static int prepare_search(const msi_clean_call *call)
     const msi_clean_planes from = n_sum(c) ? (msi_clean_planes){m->mean, c->n_pixel} : call->residual;
     for (int i = 0; i < n_joined(c) && c->spec.n_scale > 1; i++) {
         if (!msi_clean_plane_searched(c, i)) continue;
-        MSI_TRY(c->ops->forward(c->e, m->narrow, msi_clean_plane(c, &from, i), 0, MSI_CLEAN_CORNER, m->searched[i]));
+        MSI_TRY(c->ops->forward(c->e, c->worker[0].narrow, msi_clean_plane(c, &from, i), 0, MSI_CLEAN_CORNER,
+                                m->searched[i]));
     }
     return MSI_OK;
 }
@@ -754,38 +805,51 @@ static int choose_scale(rounds *r, int *best)
     return MSI_OK;
 }
 
+/* Convolve a plane of the residual to a scale. */
+static int convolve_residual(void *of, msi_clean_worker *w, int plane)
+{
+    const scale_work *work = of;
+    const msi_cleaner *c = work->c;
+    void *to = msi_clean_plane(c, &work->planes, plane), *own;
+    if (!msi_clean_plane_has_weight(c, plane)) return MSI_OK;
+    MSI_TRY(msi_clean_borrow(c, w, msi_clean_plane(c, &work->call->residual, plane), &own));
+    MSI_TRY(c->ops->forward(w->e, w->narrow, own, 0, MSI_CLEAN_CORNER, w->narrow_work));
+    MSI_TRY(c->ops->product(w->e, w->narrow, w->narrow_work, w->kernel_narrow[work->scale], 0, w->narrow_work));
+    MSI_TRY(
+        c->ops->inverse(w->e, w->narrow, w->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET, w->image ? w->image : to));
+    return msi_clean_give_back(c, w, to);
+}
+
 /* Convolve all residuals to a scale, into *planes. */
 static int convolve_residuals(msi_clean_call *call, int scale, msi_clean_planes *planes)
 {
     msi_cleaner *c = call->c;
-    msi_clean_multiscale *m = c->multiscale;
     *planes = call->residual;
     if (!scale) return MSI_OK;
-    *planes = (msi_clean_planes){m->planes, c->n_pixel};
-    if (c->spec.squared_join && !c->spec.search_pol) return convolve_searched(c, scale, m->planes);
-    for (int k = 0; k < c->n_plane; k++) {
-        if (!msi_clean_plane_has_weight(c, k)) continue;
-        MSI_TRY(c->ops->forward(c->e, m->narrow, msi_clean_plane(c, &call->residual, k), 0, MSI_CLEAN_CORNER,
-                                m->narrow_work));
-        MSI_TRY(c->ops->product(c->e, m->narrow, m->narrow_work, m->kernel_narrow[scale], 0, m->narrow_work));
-        MSI_TRY(c->ops->inverse(c->e, m->narrow, m->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET,
-                                msi_clean_plane(c, planes, k)));
-    }
-    return MSI_OK;
+    *planes = (msi_clean_planes){c->multiscale->planes, c->n_pixel};
+    scale_work work = {c, call, scale, *planes};
+    if (c->spec.squared_join && !c->spec.search_pol) return convolve_searched(c, scale, planes->pixel);
+    return msi_clean_share(c, c->n_plane, convolve_residual, &work);
+}
+
+/* Subtract a scale's list from a plane of the residual; above scale 0 add it to the model's spectrum. */
+static int subtract_plane(void *of, msi_clean_worker *w, int plane)
+{
+    const scale_work *work = of;
+    const msi_clean_scale_spectra spectra = {w->kernel_wide[work->scale], work->c->multiscale->model[plane]};
+    if (!msi_clean_plane_has_weight(work->c, plane)) return MSI_OK;
+    return msi_clean_subtract_list(work->call, w, plane, work->scale ? &spectra : NULL);
 }
 
 /* Subtract a scale's list from the residual; add it to the model at scale 0, else to the model's spectra. */
 static int apply_list(msi_clean_call *call, int scale)
 {
     msi_cleaner *c = call->c;
-    msi_clean_multiscale *m = c->multiscale;
-    for (int k = 0; k < c->n_plane; k++) {
-        if (!msi_clean_plane_has_weight(c, k)) continue;
-        const msi_clean_scale_spectra spectra = {m->kernel_wide[scale], m->model[k]};
-        MSI_TRY(msi_clean_subtract_list(call, k, scale ? &spectra : NULL));
-        if (!scale) MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
-    }
-    m->has_model |= scale > 0;
+    scale_work work = {.c = c, .call = call, .scale = scale};
+    MSI_TRY(msi_clean_share(c, c->n_plane, subtract_plane, &work));
+    for (int k = 0; k < c->n_plane && !scale; k++)
+        if (msi_clean_plane_has_weight(c, k)) MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
+    c->multiscale->has_model |= scale > 0;
     return c->ops->mark(c->e, c->found, scale);
 }
 
@@ -952,17 +1016,21 @@ static int run_rounds(rounds *r, int *best, msi_clean_end *end)
     return MSI_OK;
 }
 
-/* Add the call's model of scales above 0 to the model. */
-static int apply_model(msi_clean_call *call)
+static int add_model(void *of, msi_clean_worker *w, int plane)
 {
-    msi_cleaner *c = call->c;
-    msi_clean_multiscale *m = c->multiscale;
-    if (!m->has_model) return MSI_OK;
-    for (int k = 0; k < c->n_plane; k++)
-        if (msi_clean_plane_has_weight(c, k))
-            MSI_TRY(c->ops->inverse(c->e, c->wide, m->model[k], MSI_CLEAN_CORNER, MSI_CLEAN_ADD,
-                                    msi_clean_plane(c, &call->model, k)));
-    return MSI_OK;
+    msi_clean_call *call = of;
+    const msi_cleaner *c = call->c;
+    void *model = msi_clean_plane(c, &call->model, plane), *own;
+    if (!msi_clean_plane_has_weight(c, plane)) return MSI_OK;
+    MSI_TRY(msi_clean_borrow(c, w, model, &own));
+    MSI_TRY(c->ops->inverse(w->e, w->wide, c->multiscale->model[plane], MSI_CLEAN_CORNER, MSI_CLEAN_ADD, own));
+    return msi_clean_give_back(c, w, model);
+}
+
+static int clear_model(void *of, msi_clean_worker *w, int plane)
+{
+    const msi_cleaner *c = of;
+    return c->ops->clear(w->e, c->multiscale->model[plane], c->n_wide * c->complex_bytes);
 }
 
 /* Return the tiles that a call can use, or NULL: bounds need the Hessians of all scales; factors of local noise are not
@@ -981,8 +1049,7 @@ static int minor(msi_clean_call *call)
     rounds r = {.call = call, .last = -1, .tiles = tiles_of(call)};
     msi_clean_end end = MSI_CLEAN_END_BELOW;
     int best;
-    for (int k = 0; k < c->n_plane; k++)
-        MSI_TRY(c->ops->clear(c->e, c->multiscale->model[k], c->n_wide * c->complex_bytes));
+    MSI_TRY(msi_clean_share(c, c->n_plane, clear_model, c));
     c->multiscale->has_model = 0;
     MSI_TRY(make_masks(call));
     if (r.tiles) MSI_TRY(begin_tiles(call));
@@ -992,7 +1059,8 @@ static int minor(msi_clean_call *call)
     call->peak_first = biased(c, &r, best);
     MSI_TRY(run_rounds(&r, &best, &end));
     if (r.tiles) MSI_TRY(apply_tiles(call));
-    MSI_TRY(apply_model(call));
+    /* The call's model of scales above 0 is added to the model. */
+    if (c->multiscale->has_model) MSI_TRY(msi_clean_share(c, c->n_plane, add_model, call));
     peak = reported(c, &r, best);
     msi_clean_finish(call, end, &peak);
     if (best < 0) call->report->stop = MSI_CLEAN_STOP_STALLED;

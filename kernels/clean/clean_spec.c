@@ -165,6 +165,7 @@ static int check_values(const msi_cleaner_spec *s)
         return wrong_member("grid_x", "1 to 16 cells", s->grid_x);
     if (s->grid_y < 1 || s->grid_y > MSI_CLEAN_MAX_GRID || s->grid_y > s->ny)
         return wrong_member("grid_y", "1 to 16 cells", s->grid_y);
+    if (s->n_device < 0 || s->n_device > MSI_CLEAN_MAX_DEVICE) return wrong_member("n_device", "0 to 16", s->n_device);
     if (s->psf_patch < 0) return wrong_member("psf_patch", "0 or more pixels", (double)s->psf_patch);
     if (s->list_limit < 1 || s->list_limit > (int64_t)1 << 30)
         return wrong_member("list_limit", "1 to 2^30 pixels", (double)s->list_limit);

@@ -65,6 +65,19 @@ typedef struct msi_clean_parts {
     void *mean_matrix, *expand_matrix, *log_x; /* in the engine's memory, made at first use */
 } msi_clean_parts;
 
+/* A device of a cleaner, which makes the transforms of its share of the planes (clean_workers.c). */
+typedef struct msi_clean_worker {
+    msi_clean_engine *e;
+    void *image; /* a copy of a plane; NULL for the first worker, whose engine is the cleaner's */
+    /* For lists: the padded transform, the spectra of the PSFs of its planes, [n_cell][n_channel], NULL for other
+     * channels, and a work spectrum. */
+    msi_clean_fft *wide;
+    void **psf_hat, *work;
+    /* Multiscale: the narrow transform, and the spectra of kernels; scale 0 has none. */
+    msi_clean_fft *narrow;
+    void *narrow_work, *kernel_wide[MSI_CLEAN_MAX_SCALE], *kernel_narrow[MSI_CLEAN_MAX_SCALE];
+} msi_clean_worker;
+
 struct msi_cleaner {
     msi_cleaner_spec spec; /* complete, with defaults filled in; lists point into this struct */
     double weight[MSI_CLEAN_CHANNELS], freq_hz[MSI_CLEAN_CHANNELS], spectrum[MSI_CLEAN_CHANNELS],
@@ -85,10 +98,9 @@ struct msi_cleaner {
     uint8_t *mask, *allow;
     uint16_t *found, *scale_mask; /* scale_mask: NULL unless spec.by_scale */
     void *quantity, *factor;      /* factor: made at first use */
-    /* For lists: the padded transform, the spectra of the PSFs, and a work spectrum. */
-    msi_clean_fft *wide;
-    int64_t n_wide;
-    void **psf_hat, *work; /* psf_hat: [n_cell][n_channel], made by msi_clean_make_spectra */
+    msi_clean_worker worker[MSI_CLEAN_MAX_DEVICE];
+    int n_worker;
+    int64_t n_wide; /* complex numbers of a wide spectrum */
     msi_clean_multiscale *multiscale;
     msi_clean_parts parts;
 };
@@ -160,10 +172,35 @@ int msi_clean_select_list(msi_clean_call *call, const msi_clean_search *search, 
 int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
                         msi_clean_range range, double *cut);
 
-/* msi_clean_make_spectra - allocate the spectra of all PSFs. msi_clean_free_spectra: also after a failure.
- * msi_clean_transform_psf - compute those of a cell. */
-int msi_clean_make_spectra(msi_cleaner *c);
-void msi_clean_free_spectra(msi_cleaner *c);
+/* ---- Transforms of planes (clean_workers.c) --------------------------------------------------------------------- */
+
+/* msi_clean_workers_create - make the workers of spec.devices. msi_clean_workers_free: also after a failure. */
+int msi_clean_workers_create(msi_cleaner *c);
+void msi_clean_workers_free(msi_cleaner *c);
+
+/* msi_clean_worker_of - return the worker of a plane. */
+static inline const msi_clean_worker *msi_clean_worker_of(const msi_cleaner *c, int plane)
+{
+    return &c->worker[plane % c->n_worker];
+}
+
+/*
+ * msi_clean_share - work on n planes, those of each worker in their order, several workers at a time.
+ * Returns: 0, the status of work that failed first
+ */
+int msi_clean_share(msi_cleaner *c, int n, int (*work)(void *of, msi_clean_worker *w, int plane), void *of);
+
+/*
+ * msi_clean_borrow - make a plane of the cleaner accessible to a worker. msi_clean_give_back - store it again.
+ * Returned: *own  the plane itself, or the worker's copy, until it borrows another
+ */
+int msi_clean_borrow(const msi_cleaner *c, const msi_clean_worker *w, void *plane, void **own);
+int msi_clean_give_back(const msi_cleaner *c, const msi_clean_worker *w, void *plane);
+
+/* msi_clean_make_wide - make each worker's padded transform, and allocate the spectra of its PSFs.
+ * msi_clean_free_wide: also after a failure. msi_clean_transform_psf - compute the spectra of a cell. */
+int msi_clean_make_wide(msi_cleaner *c, int64_t nx, int64_t ny);
+void msi_clean_free_wide(msi_cleaner *c);
 int msi_clean_transform_psf(msi_cleaner *c, int cell);
 
 /* The spectra of a scale's kernel and of a model, to which components times the kernel are added. */
@@ -173,8 +210,10 @@ typedef struct msi_clean_scale_spectra {
 } msi_clean_scale_spectra;
 
 /* msi_clean_subtract_list - subtract the list's components of a plane, convolved with the PSFs of their cells, from the
- * residual. Given: scale  of the components; NULL: points */
-int msi_clean_subtract_list(msi_clean_call *call, int plane, const msi_clean_scale_spectra *scale);
+ * residual. Given: w  the plane's worker; scale  of the components; NULL: points */
+int msi_clean_subtract_list(msi_clean_call *call, msi_clean_worker *w, int plane, const msi_clean_scale_spectra *scale);
+
+/* ---- Channels and their parts (clean_spectrum.c) ----------------------------------------------------------------- */
 
 /* These implement msi_cleaner_mean, msi_cleaner_combine, msi_cleaner_expand and msi_cleaner_terms on the engine's planes; n_pol planes
  * follow each other in a channel or part. */

@@ -201,16 +201,17 @@ int msi_clean_tiles_set(msi_clean_tiles *t, int scale, const msi_clean_tiles_sca
 static int convolve_psfs(const msi_clean_tiles *t, int scale, int other, int64_t nx, int64_t ny, void *out)
 {
     const msi_cleaner *c = t->c;
+    const msi_clean_worker *w = &c->worker[0];
     const void *kernel[2] = {t->scale[scale].given.kernel_wide, t->scale[other].given.kernel_wide};
     for (int k = 0; k < t->n_channel; k++) {
-        const void *from = c->psf_hat[k];
+        const void *from = w->psf_hat[k];
         for (int i = 0; i < 2; i++) {
             if (!kernel[i]) continue;
-            MSI_TRY(c->ops->product(c->e, c->wide, from, kernel[i], 0, c->work));
-            from = c->work;
+            MSI_TRY(c->ops->product(w->e, w->wide, from, kernel[i], 0, w->work));
+            from = w->work;
         }
-        if (from != c->work) MSI_TRY(c->ops->copy(c->e, c->work, from, c->n_wide * c->complex_bytes));
-        msi_clean_inverse_sized_cpu(c->e, c->wide, c->work, MSI_CLEAN_MIDDLE, MSI_CLEAN_SET,
+        if (from != w->work) MSI_TRY(c->ops->copy(w->e, w->work, from, c->n_wide * c->complex_bytes));
+        msi_clean_inverse_sized_cpu(w->e, w->wide, w->work, MSI_CLEAN_MIDDLE, MSI_CLEAN_SET,
                                     (char *)out + k * nx * ny * c->real_bytes, nx, ny);
     }
     return MSI_OK;

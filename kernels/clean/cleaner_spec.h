@@ -20,6 +20,7 @@ enum {
     MSI_CLEAN_MAX_TERM = 12,
     MSI_CLEAN_MAX_SIZE = 65535,
     MSI_CLEAN_MAX_PART = 4096,
+    MSI_CLEAN_MAX_DEVICE = 16,
     MSI_CLEAN_MAX_GRID = 16, /* cells along an axis */
     MSI_CLEAN_MAX_CELL = MSI_CLEAN_MAX_GRID * MSI_CLEAN_MAX_GRID
 };
@@ -69,13 +70,17 @@ typedef struct msi_cleaner_spec {
     msi_precision precision;
     msi_backend backend; /* AUTO: a GPU if there is one */
     int device;          /* CUDA ordinal of the GPU to use */
-    int n_thread;        /* 0: as many as OpenMP gives */
-    const char *method;  /* name of a method of msi_clean_methods; NULL: "list" */
-    double gain;         /* 0: 0.1 */
-    int no_negative;     /* if one polarisation is searched: components are positive in it */
-    int stop_negative;   /* if one polarisation is searched: stop when the peak is negative */
-    int squared_join;    /* squared channels, see cleaner.h */
-    double border;       /* fraction of the image's width and height without components, on each side; < 0.5 */
+    /* Devices that share the transforms of planes in minor iterations, each with its own memory for them: [n_device],
+     * the first is `device`, one may be named twice; results do not depend on them. On the CPU their values are
+     * ignored. 0: only `device`. */
+    int n_device, devices[MSI_CLEAN_MAX_DEVICE];
+    int n_thread;       /* 0: as many as OpenMP gives */
+    const char *method; /* name of a method of msi_clean_methods; NULL: "list" */
+    double gain;        /* 0: 0.1 */
+    int no_negative;    /* if one polarisation is searched: components are positive in it */
+    int stop_negative;  /* if one polarisation is searched: stop when the peak is negative */
+    int squared_join;   /* squared channels, see cleaner.h */
+    double border;      /* fraction of the image's width and height without components, on each side; < 0.5 */
     int grid_x,
         grid_y;        /* cells into which images are divided: a component has the PSFs of the cell that it lies in, and
                             scales have the gains of the middle cell; 0: 1 */

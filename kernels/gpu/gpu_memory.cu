@@ -134,6 +134,14 @@ int msi_gpu_peer_copy(const msi_gpu_stream *on, void *to, const void *from, int 
     return msi_gpu_stream_wait(on);
 }
 
+int msi_gpu_peer_send(const msi_gpu_stream *on, void *to, int to_device, const void *from, int64_t bytes)
+{
+    MSI_TRY(msi_gpu_stream_enter(on));
+    can_reach(on->device, to_device);
+    MSI_CUDA(cudaMemcpyPeerAsync(to, to_device, from, on->device, (size_t)bytes, stream_of(on)));
+    return msi_gpu_stream_wait(on);
+}
+
 int msi_gpu_peer_add(const msi_gpu_stream *on, void *to, const void *from, int from_device, int64_t n,
                      msi_precision precision)
 {

@@ -54,6 +54,13 @@ void msi_gpu_peer_allow(int allowed);
 int msi_gpu_peer_copy(const msi_gpu_stream *on, void *to, const void *from, int from_device, int64_t bytes);
 
 /*
+ * msi_gpu_peer_send - copy bytes to another device's memory, or to the same device's.
+ * Given:   to  on to_device; from  on the stream's device
+ * Returns: 0, MSI_EGPU
+ */
+int msi_gpu_peer_send(const msi_gpu_stream *on, void *to, int to_device, const void *from, int64_t bytes);
+
+/*
  * msi_gpu_peer_add - add n real numbers in another device's memory, or in the same device's, to n numbers of the
  * stream's device.
  * Given:   precision  of both

@@ -421,6 +421,8 @@ static int make_weighted_cleaner(msi_clean_field *f, msi_clean_group *g, const d
     spec.precision = shape->precision;
     spec.backend = shape->backend;
     spec.device = shape->device;
+    spec.n_device = f->spec.n_device < MSI_CLEAN_MAX_DEVICE ? f->spec.n_device : MSI_CLEAN_MAX_DEVICE;
+    for (int i = 0; i < spec.n_device; i++) spec.devices[i] = f->spec.devices[i];
     double factor[MSI_CLEAN_MAX_CHANNEL];
     if (f->spec.options->n_correction && f->spec.options->join_channels) {
         MSI_TRY(make_correction(&f->spec, factor));

@@ -72,6 +72,9 @@ typedef struct msi_clean_field_spec {
     const msi_clean_taylor *taylor;
     /* If set, fitted spectra describe the true flux of the sky; NULL: they describe the flux in the images. */
     const msi_clean_sight *sight;
+    /* GPUs that share minor iterations, [n_device], the first that of the planes. 0: only that one */
+    const int *devices;
+    int n_device;
     int n_parallel; /* channels that may be gridded at the same time, each on its own device; 0 means 1 */
 } msi_clean_field_spec;
 

@@ -394,6 +394,8 @@ static int make_field(msi_cleaning *k, int64_t first, int n_channel)
     spec.first = first;
     spec.n_channel = n_channel;
     spec.freq_hz = k->freq_hz;
+    spec.devices = r->gpus.device;
+    spec.n_device = r->plan.gridder.backend == MSI_BACKEND_CUDA ? msi_gpu_share_n_cleaning(&r->gpus) : 0;
     spec.n_parallel = n_term ? 1 : n_parallel(r, n_channel);
     spec.taylor = n_term ? &k->taylor : NULL;
     MSI_TRY(find_sight(k));

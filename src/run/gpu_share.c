@@ -210,3 +210,8 @@ void msi_gpu_share_gridder(const msi_gpu_share *share, int64_t channel, msi_grid
         spec->n_worker = 0;
     }
 }
+
+int msi_gpu_share_n_cleaning(const msi_gpu_share *share)
+{
+    return share->apart && share->n_slot > 1 ? 0 : share->n;
+}

@@ -82,4 +82,8 @@ void msi_gpu_share_adjust(msi_gpu_share *share, int64_t device_bytes);
  */
 void msi_gpu_share_gridder(const msi_gpu_share *share, int64_t channel, msi_gridder_spec *spec);
 
+/* msi_gpu_share_n_cleaning - return how many of the GPUs, from the first, share the minor iterations of a field; 0: the
+ * field has all of its work on one GPU. */
+int msi_gpu_share_n_cleaning(const msi_gpu_share *share);
+
 #endif

@@ -11,6 +11,9 @@
 #include <cmocka.h>
 
 #include "core/status.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/gpu/gpu_device.h"
+#endif
 #include "tests/kernels/clean/clean_cases.h"
 
 typedef int64_t oracle(clean_problem *, const oracle_rules *, oracle_component *);
@@ -417,6 +420,80 @@ static void test_power(void **state)
     check_power(3, 1, 0, 0, 0.9, 2, 70);
 }
 
+/* Return the device that is named at position i of several. */
+static int device_at(int i)
+{
+#ifdef MSI_HAVE_CUDA
+    if (clean_backend == MSI_BACKEND_CUDA) return i % msi_gpu_count();
+#endif
+    return i;
+}
+
+/* Clean with several devices, or one named several times: the same bits as with one. */
+static void check_devices(const clean_problem *p, msi_cleaner_spec spec, msi_precision precision, const char *method)
+{
+    static const int N_DEVICE[] = {0, 2, 3, 16};
+    double *first[2] = {NULL, NULL};
+    int64_t n_iteration = 0;
+    const msi_clean_limits limits = {.n_iteration = 200, .mgain = 0.9};
+    spec.method = method;
+    spec.precision = precision;
+    for (int i = 0; i < 4; i++) {
+        clean_run run;
+        msi_clean_report report;
+        spec.n_device = N_DEVICE[i];
+        for (int k = 0; k < spec.n_device; k++) spec.devices[k] = device_at(k);
+        clean_run_make(&run, p, &spec);
+        if (msi_cleaner_minor(run.c, run.residual, run.model, &limits, &report)) fail_msg("%s", msi_error_get());
+        double *images[2] = {clean_run_fetch(&run, run.residual), clean_run_fetch(&run, run.model)};
+        if (!i) n_iteration = report.n_iteration;
+        assert_int_equal(report.n_iteration, n_iteration);
+        assert_true(n_iteration > 20);
+        for (int k = 0; k < 2; k++) {
+            if (!i)
+                first[k] = images[k];
+            else if (memcmp(images[k], first[k], (size_t)run.n_value * sizeof *images[k]))
+                fail_msg("%s: %d devices give another %s", method, spec.n_device, k ? "model" : "residual");
+            if (i) free(images[k]);
+        }
+        clean_run_free(&run);
+    }
+    free(first[0]);
+    free(first[1]);
+}
+
+static void test_devices(void **state)
+{
+    (void)state;
+    for (int grid = 1; grid < 3; grid++) {
+        const clean_source blob = {.x = 33, .y = 36, .sigma = 4, .flux = {20, 15, 12, 9, 14, 13}};
+        clean_problem p = {.nx = 72,
+                           .ny = 70,
+                           .n_channel = 3,
+                           .n_pol = 2,
+                           .weight = {1, 2, 1.5},
+                           .freq_hz = {1e9, 1.5e9, 1.9e9},
+                           .grid_x = grid,
+                           .grid_y = 1};
+        clean_problem_make(&p, 300, 12);
+        clean_problem_add(&p, &blob);
+        clean_problem_points(&p, 5, 13);
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        spec.scale = (const double[]){0, 8, 16};
+        spec.n_scale = 3;
+        spec.beam_pixel = 2;
+        for (int precision = MSI_FP32; precision <= MSI_FP64; precision++) {
+            check_devices(&p, spec, (msi_precision)precision, "list");
+            check_devices(&p, spec, (msi_precision)precision, "multiscale");
+        }
+        clean_problem_free(&p);
+    }
+    msi_cleaner *none;
+    msi_cleaner_spec wrong = {.nx = 8, .ny = 8, .n_device = 17};
+    assert_int_equal(msi_cleaner_create(&none, &wrong), MSI_EARGUMENT);
+    assert_string_equal(msi_error_about_get(), "n_device");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -424,7 +501,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_mask),          cmocka_unit_test(test_joined),
         cmocka_unit_test(test_polarisations), cmocka_unit_test(test_searched_polarisations),
         cmocka_unit_test(test_multiscale),    cmocka_unit_test(test_power),
-        cmocka_unit_test(test_many_planes),   cmocka_unit_test(test_cells)};
+        cmocka_unit_test(test_many_planes),   cmocka_unit_test(test_cells),
+        cmocka_unit_test(test_devices)};
     if (!clean_begin(argc, argv)) return 77;
     if (argc > 2) cmocka_set_test_filter(argv[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);
