@@ -166,6 +166,12 @@ static inline msi_clean_join msi_clean_join_of(const msi_clean_join *setup, cons
     return j;
 }
 
+/* msi_clean_middle - return the first pixel of the square of n pixels around pixel (nx/2, ny/2). */
+static inline int64_t msi_clean_middle(const msi_clean_setup *s, int64_t n)
+{
+    return (s->ny / 2 - n / 2) * s->nx + s->nx / 2 - n / 2;
+}
+
 typedef struct msi_clean_engine msi_clean_engine;
 
 struct msi_clean_engine_ops {
@@ -179,6 +185,9 @@ struct msi_clean_engine_ops {
     void (*release)(msi_clean_engine *e, void *p); /* NULL-safe */
     int (*upload)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
     int (*download)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
+    /* upload_middle, download_middle: of an image, the square of n pixels around pixel (nx/2, ny/2); n is odd and fits. */
+    int (*upload_middle)(msi_clean_engine *e, void *image, const void *from, int64_t n);
+    int (*download_middle)(msi_clean_engine *e, void *to, const void *image, int64_t n);
     int (*copy)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
     int (*clear)(msi_clean_engine *e, void *p, int64_t bytes);
     /* take, give: copy from the memory of another engine to that of e, and back. take_list: copy another engine's list

@@ -77,6 +77,22 @@ static int engine_copy(msi_clean_engine *e, void *to, const void *from, int64_t 
     return MSI_OK;
 }
 
+static int engine_upload_middle(msi_clean_engine *e, void *image, const void *from, int64_t n)
+{
+    const int64_t real = e->s.precision == MSI_FP32 ? 4 : 8, first = msi_clean_middle(&e->s, n);
+    for (int64_t y = 0; y < n; y++)
+        memcpy((char *)image + (first + y * e->s.nx) * real, (const char *)from + y * n * real, (size_t)(n * real));
+    return MSI_OK;
+}
+
+static int engine_download_middle(msi_clean_engine *e, void *to, const void *image, int64_t n)
+{
+    const int64_t real = e->s.precision == MSI_FP32 ? 4 : 8, first = msi_clean_middle(&e->s, n);
+    for (int64_t y = 0; y < n; y++)
+        memcpy((char *)to + y * n * real, (const char *)image + (first + y * e->s.nx) * real, (size_t)(n * real));
+    return MSI_OK;
+}
+
 static int engine_clear(msi_clean_engine *e, void *p, int64_t bytes)
 {
     (void)e;
@@ -736,6 +752,8 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .release = engine_release,
     .upload = engine_copy,
     .download = engine_copy,
+    .upload_middle = engine_upload_middle,
+    .download_middle = engine_download_middle,
     .copy = engine_copy,
     .clear = engine_clear,
     .take = engine_take,

@@ -708,6 +708,26 @@ int engine_download(msi_clean_engine *e, void *to, const void *from, int64_t byt
     return msi_gpu_stream_wait(&e->on);
 }
 
+int engine_upload_middle(msi_clean_engine *e, void *image, const void *from, int64_t n)
+{
+    const size_t real = (size_t)clean_real_bytes(e), row = (size_t)n * real;
+    char *to = (char *)image + msi_clean_middle(&e->s, n) * (int64_t)real;
+    MSI_TRY(msi_gpu_stream_enter(&e->on));
+    MSI_CUDA(cudaMemcpy2DAsync(to, (size_t)e->s.nx * real, from, row, row, (size_t)n, cudaMemcpyHostToDevice,
+                               clean_stream(e)));
+    return msi_gpu_stream_wait(&e->on);
+}
+
+int engine_download_middle(msi_clean_engine *e, void *to, const void *image, int64_t n)
+{
+    const size_t real = (size_t)clean_real_bytes(e), row = (size_t)n * real;
+    const char *from = (const char *)image + msi_clean_middle(&e->s, n) * (int64_t)real;
+    MSI_TRY(msi_gpu_stream_enter(&e->on));
+    MSI_CUDA(cudaMemcpy2DAsync(to, row, from, (size_t)e->s.nx * real, row, (size_t)n, cudaMemcpyDeviceToHost,
+                               clean_stream(e)));
+    return msi_gpu_stream_wait(&e->on);
+}
+
 int engine_copy(msi_clean_engine *e, void *to, const void *from, int64_t bytes)
 {
     return copy(e, to, from, bytes, cudaMemcpyDeviceToDevice);
@@ -851,6 +871,8 @@ extern const msi_clean_engine_ops msi_clean_engine_cuda = {0, /* on_host */
                                                            engine_release,
                                                            engine_upload,
                                                            engine_download,
+                                                           engine_upload_middle,
+                                                           engine_download_middle,
                                                            engine_copy,
                                                            engine_clear,
                                                            engine_take,

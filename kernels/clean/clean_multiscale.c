@@ -214,37 +214,39 @@ static int n_joined(const msi_cleaner *c)
     return c->spec.squared_join ? c->n_plane : n_sum(c) * c->spec.n_pol;
 }
 
-/* Write a kernel, or zeros, into the middle of an image. */
-static void put_kernel(const msi_cleaner *c, const double *kernel, int64_t half, void *image)
+/* Sample the kernel of scale i in the cleaner's precision. Returned: *out [2 half + 1][2 half + 1], freed by msi_free */
+static int kernel_pixels(const msi_cleaner *c, int i, void **out)
 {
-    const int64_t n = 2 * half + 1, nx = c->spec.nx;
-    for (int64_t k = 0; k < n * n; k++) {
-        const int64_t to = (c->spec.ny / 2 - half + k / n) * nx + nx / 2 - half + k % n;
-        if (c->spec.precision == MSI_FP32)
-            ((float *)image)[to] = kernel ? (float)kernel[k] : 0;
-        else
-            ((double *)image)[to] = kernel ? kernel[k] : 0;
+    const int64_t edge = 2 * kernel_half(&c->spec, i) + 1, n = edge * edge;
+    double *kernel;
+    *out = NULL;
+    MSI_TRY(msi_alloc(&kernel, n, sizeof *kernel, "a scale's kernel"));
+    sample_kernel(&c->spec, i, kernel);
+    if (c->spec.precision == MSI_FP64) {
+        *out = kernel;
+        return MSI_OK;
     }
+    const int rc = msi_alloc(out, n, sizeof(float), "a scale's kernel");
+    for (int64_t k = 0; k < n && !rc; k++) ((float *)*out)[k] = (float)kernel[k];
+    msi_free(kernel);
+    return rc;
 }
 
-/* Make the transforms of a scale's kernel on all devices. Given: image  of zeros, as on return */
-static int make_kernel(msi_cleaner *c, int scale, void *image)
+/* Make the transforms of a scale's kernel on all devices. */
+static int make_kernel(msi_cleaner *c, int scale)
 {
-    msi_clean_multiscale *m = c->multiscale;
-    const int64_t half = m->half[scale], n = 2 * half + 1;
-    double *kernel;
-    MSI_TRY(msi_alloc(&kernel, n * n, sizeof *kernel, "a scale's kernel"));
-    sample_kernel(&c->spec, scale, kernel);
-    put_kernel(c, kernel, half, image);
+    const msi_clean_engine_ops *o = c->ops;
+    void *kernel;
     int rc = MSI_OK;
+    MSI_TRY(kernel_pixels(c, scale, &kernel));
     for (int i = 0; i < c->n_worker && !rc; i++) {
         msi_clean_worker *w = &c->worker[i];
-        void *to = i ? w->image : c->quantity;
-        rc = c->ops->upload(w->e, to, image, c->n_pixel * c->real_bytes);
-        if (!rc) rc = c->ops->forward(w->e, w->wide, to, 0, MSI_CLEAN_MIDDLE, w->kernel_wide[scale]);
-        if (!rc) rc = c->ops->forward(w->e, w->narrow, to, 0, MSI_CLEAN_MIDDLE, w->kernel_narrow[scale]);
+        void *image = i ? w->image : c->quantity;
+        rc = o->clear(w->e, image, c->n_pixel * c->real_bytes);
+        if (!rc) rc = o->upload_middle(w->e, image, kernel, 2 * c->multiscale->half[scale] + 1);
+        if (!rc) rc = o->forward(w->e, w->wide, image, 0, MSI_CLEAN_MIDDLE, w->kernel_wide[scale]);
+        if (!rc) rc = o->forward(w->e, w->narrow, image, 0, MSI_CLEAN_MIDDLE, w->kernel_narrow[scale]);
     }
-    put_kernel(c, NULL, half, image);
     msi_free(kernel);
     return rc;
 }
@@ -263,17 +265,12 @@ static int allocate_kernel(msi_cleaner *c, int scale)
 
 static int make_kernels(msi_cleaner *c)
 {
-    msi_clean_multiscale *m = c->multiscale;
-    void *image;
-    MSI_TRY(msi_alloc(&image, c->n_pixel, (size_t)c->real_bytes, "a scale's kernel"));
-    int rc = MSI_OK;
-    for (int s = 1; s < c->spec.n_scale && !rc; s++) {
-        m->half[s] = kernel_half(&c->spec, s);
-        rc = allocate_kernel(c, s);
-        if (!rc) rc = make_kernel(c, s, image);
+    for (int s = 1; s < c->spec.n_scale; s++) {
+        c->multiscale->half[s] = kernel_half(&c->spec, s);
+        MSI_TRY(allocate_kernel(c, s));
+        MSI_TRY(make_kernel(c, s));
     }
-    msi_free(image);
-    return rc;
+    return MSI_OK;
 }
 
 /* Make each worker's narrow transform. */
@@ -372,11 +369,11 @@ static int64_t paged_bytes(const msi_cleaner *c)
            (c->n_plane + n_psf * c->n_cell * c->spec.n_channel) * c->n_pixel * c->real_bytes;
 }
 
-/* A kernel, and the image that it or a PSF is stored in. */
+/* A kernel, and the middles of a PSF and of the joined one. */
 static int64_t while_bytes(const msi_cleaner *c)
 {
     const int64_t n = 2 * largest_half(c) + 1;
-    return 2 * n * n * (int64_t)sizeof(double) + c->n_pixel * c->real_bytes;
+    return n * n * (2 * (int64_t)sizeof(double) + c->real_bytes);
 }
 
 /* Compute (P * K)(0) in double precision: the sum over the kernel's pixels. Given: psf  the middle of the joined PSF, as
@@ -390,33 +387,22 @@ static double central_value(const msi_cleaner *c, const double *psf, const doubl
     return sum;
 }
 
-/* Add the middle of a channel's PSF to that of the joined one. */
-static void join_psf(const msi_cleaner *c, const void *psf, double share, double *joined)
-{
-    const int64_t half = largest_half(c), n = 2 * half + 1;
-    for (int64_t y = 0; y < n; y++)
-        for (int64_t x = 0; x < n; x++) {
-            const int64_t i = (c->spec.ny / 2 - half + y) * c->spec.nx + c->spec.nx / 2 - half + x;
-            joined[y * n + x] +=
-                share * (c->spec.precision == MSI_FP32 ? (double)((const float *)psf)[i] : ((const double *)psf)[i]);
-        }
-}
-
 /* Compute (P * K)(0) of the joined PSF at each scale. */
 static int find_peaks(const msi_cleaner *c, double peak[MSI_CLEAN_MAX_SCALE])
 {
-    const int64_t half = largest_half(c), n = 2 * half + 1, bytes_of = c->n_pixel * c->real_bytes;
+    const int64_t edge = 2 * largest_half(c) + 1, n = edge * edge;
     double *kernel, *joined = NULL;
-    char *psf = NULL;
+    void *psf = NULL;
     memset(peak, 0, MSI_CLEAN_MAX_SCALE * sizeof *peak);
-    MSI_TRY(msi_alloc(&kernel, n * n, sizeof *kernel, "a scale's kernel"));
-    int rc = msi_alloc(&psf, bytes_of, 1, "the PSF");
-    if (!rc) rc = msi_alloc(&joined, n * n, sizeof *joined, "the PSF");
+    MSI_TRY(msi_alloc(&kernel, n, sizeof *kernel, "a scale's kernel"));
+    int rc = msi_alloc(&psf, n, (size_t)c->real_bytes, "the PSF");
+    if (!rc) rc = msi_alloc(&joined, n, sizeof *joined, "the PSF");
     for (int i = 0; i < c->spec.n_channel && !rc; i++) {
-        if (c->setup.share[i] == 0) continue;
         const int64_t at = c->middle_cell * c->spec.n_channel + i;
-        rc = c->ops->download(c->e, psf, (char *)c->psf + at * bytes_of, bytes_of);
-        if (!rc) join_psf(c, psf, c->setup.share[i], joined);
+        const double share = c->setup.share[i];
+        if (share == 0) continue;
+        rc = c->ops->download_middle(c->e, psf, (char *)c->psf + at * c->n_pixel * c->real_bytes, edge);
+        for (int64_t k = 0; k < n && !rc; k++) joined[k] += share * msi_image_value(psf, c->spec.precision, k);
     }
     for (int s = 0; s < c->spec.n_scale && !rc; s++) {
         sample_kernel(&c->spec, s, kernel);
