@@ -140,6 +140,12 @@ typedef enum msi_clean_origin {
                         functions, kernels */
 } msi_clean_origin;
 
+/* The spectra of a scale's kernel and of a model, to which components times the kernel are added. */
+typedef struct msi_clean_scale_spectra {
+    const void *kernel;
+    void *model;
+} msi_clean_scale_spectra;
+
 typedef enum msi_clean_put { MSI_CLEAN_SET, MSI_CLEAN_ADD, MSI_CLEAN_SUBTRACT } msi_clean_put;
 
 /* A quadratic form of pixels. */
@@ -275,9 +281,10 @@ struct msi_clean_engine_ops {
     int (*intersect)(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
     int (*mask_to_image)(msi_clean_engine *e, const uint8_t *mask, void *image);
 
-    /* subtract_list: image -= the list's components of a plane, convolved with the PSF of this spectrum, in one pass;
-     * work is overwritten. NULL: forward, spread and inverse are used, with the same result. */
-    int (*subtract_list)(msi_clean_engine *e, msi_clean_fft *f, int plane, const void *psf, void *work, void *image);
+    /* subtract_list: image -= the list's components of a plane, convolved with the PSF of this spectrum; with a scale,
+     * which is not NULL, also with its kernel, and added to its model. work is overwritten. */
+    int (*subtract_list)(msi_clean_engine *e, msi_clean_fft *f, int plane, const msi_clean_scale_spectra *scale,
+                         const void *psf, void *work, void *image);
 };
 typedef struct msi_clean_engine_ops msi_clean_engine_ops;
 

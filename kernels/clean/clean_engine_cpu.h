@@ -68,8 +68,8 @@ int msi_clean_inverse_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum,
 /* msi_clean_inverse_sized_cpu - the same for an image of nx x ny pixels, at most those of the transform. */
 void msi_clean_inverse_sized_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
                                  msi_clean_put mode, void *image, int64_t nx, int64_t ny);
-int msi_clean_subtract_list_cpu(msi_clean_engine *e, msi_clean_fft *f, int plane, const void *psf, void *work,
-                                void *image);
+int msi_clean_subtract_list_cpu(msi_clean_engine *e, msi_clean_fft *f, int plane, const msi_clean_scale_spectra *scale,
+                                const void *psf, void *work, void *image);
 int msi_clean_deviation_cpu(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n);
 int msi_clean_square_cpu(msi_clean_engine *e, const void *in, void *out, void *count);
 int msi_clean_box_cpu(msi_clean_engine *e, int64_t width, int least, void *image, void *work);

@@ -912,4 +912,5 @@ extern const msi_clean_engine_ops msi_clean_engine_cuda = {0, /* on_host */
                                                            engine_grow,
                                                            engine_unite,
                                                            engine_intersect,
-                                                           engine_mask_to_image};
+                                                           engine_mask_to_image,
+                                                           msi_clean_subtract_list_cuda};

@@ -66,6 +66,8 @@ int msi_clean_spread_cuda(msi_clean_engine *e, msi_clean_fft *f, void *component
                           void *model);
 int msi_clean_inverse_cuda(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
                            msi_clean_put put, void *image);
+int msi_clean_subtract_list_cuda(msi_clean_engine *e, msi_clean_fft *f, int plane, const msi_clean_scale_spectra *scale,
+                                 const void *psf, void *work, void *image);
 int msi_clean_deviation_cuda(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n);
 int msi_clean_square_cuda(msi_clean_engine *e, const void *in, void *out, void *count);
 int msi_clean_box_cuda(msi_clean_engine *e, int64_t width, int least, void *image, void *work);

@@ -335,9 +335,14 @@ int msi_clean_inverse_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum,
 
 /* Columns are transformed, multiplied and transformed back while they are in cache: spectra are not written to
  * memory. */
-int msi_clean_subtract_list_cpu(msi_clean_engine *e, msi_clean_fft *f, int plane, const void *psf, void *work,
-                                void *image)
+int msi_clean_subtract_list_cpu(msi_clean_engine *e, msi_clean_fft *f, int plane, const msi_clean_scale_spectra *scale,
+                                const void *psf, void *work, void *image)
 {
+    if (scale) {
+        MSI_TRY(msi_clean_forward_cpu(e, f, NULL, plane, MSI_CLEAN_CORNER, work));
+        MSI_TRY(msi_clean_spread_cpu(e, f, work, scale->kernel, psf, scale->model));
+        return msi_clean_inverse_cpu(e, f, work, MSI_CLEAN_CORNER, MSI_CLEAN_SUBTRACT, image);
+    }
     lay_list(e, f, plane, work);
     mark_image(f, e->s.ny, MSI_CLEAN_CORNER, f->wanted);
     run_columns(e, f, MSI_COLUMN_CONVOLVE, f->given, f->wanted, psf, work);

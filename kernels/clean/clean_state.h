@@ -203,12 +203,6 @@ int msi_clean_make_wide(msi_cleaner *c, int64_t nx, int64_t ny);
 void msi_clean_free_wide(msi_cleaner *c);
 int msi_clean_transform_psf(msi_cleaner *c, int cell);
 
-/* The spectra of a scale's kernel and of a model, to which components times the kernel are added. */
-typedef struct msi_clean_scale_spectra {
-    const void *kernel;
-    void *model;
-} msi_clean_scale_spectra;
-
 /* msi_clean_subtract_list - subtract the list's components of a plane, convolved with the PSFs of their cells, from the
  * residual. Given: w  the plane's worker; scale  of the components; NULL: points */
 int msi_clean_subtract_list(msi_clean_call *call, msi_clean_worker *w, int plane, const msi_clean_scale_spectra *scale);

@@ -145,27 +145,19 @@ int msi_clean_transform_psf(msi_cleaner *c, int cell)
 
 /* ---- Subtraction of lists --------------------------------------------------------------------------------------- */
 
-/* Subtract the listed components of one cell of PSFs from a plane of the residual, by one convolution. */
-static int subtract_cell(const msi_cleaner *c, msi_clean_worker *w, int cell, int plane,
-                         const msi_clean_scale_spectra *scale, void *image)
-{
-    const void *psf = w->psf_hat[cell * c->spec.n_channel + plane / c->spec.n_pol];
-    if (!scale && c->ops->subtract_list) return c->ops->subtract_list(w->e, w->wide, plane, psf, w->work, image);
-    MSI_TRY(c->ops->forward(w->e, w->wide, NULL, plane, MSI_CLEAN_CORNER, w->work));
-    MSI_TRY(c->ops->spread(w->e, w->wide, w->work, scale ? scale->kernel : NULL, psf, scale ? scale->model : NULL));
-    return c->ops->inverse(w->e, w->wide, w->work, MSI_CLEAN_CORNER, MSI_CLEAN_SUBTRACT, image);
-}
-
-static int subtract_cells(msi_clean_call *call, msi_clean_worker *w, int plane, const msi_clean_scale_spectra *scale,
-                          void *image)
+/* Subtract the listed components from a plane of the residual, by one convolution for each cell of PSFs. */
+static int subtract_cells(const msi_clean_call *call, msi_clean_worker *w, int plane,
+                          const msi_clean_scale_spectra *scale, void *image)
 {
     const msi_cleaner *c = call->c;
+    const int channel = plane / c->spec.n_pol;
     int rc = MSI_OK;
-    if (c->n_cell == 1) return subtract_cell(c, w, 0, plane, scale, image);
+    if (c->n_cell == 1) return c->ops->subtract_list(w->e, w->wide, plane, scale, w->psf_hat[channel], w->work, image);
     for (int cell = 0; !rc && cell < c->n_cell; cell++) {
+        const void *psf = w->psf_hat[cell * c->spec.n_channel + channel];
         if (!call->in_cell[cell]) continue;
         rc = c->ops->take_cell(w->e, cell);
-        if (!rc) rc = subtract_cell(c, w, cell, plane, scale, image);
+        if (!rc) rc = c->ops->subtract_list(w->e, w->wide, plane, scale, psf, w->work, image);
     }
     const int reset = c->ops->take_cell(w->e, -1);
     return rc ? rc : reset;

@@ -3,9 +3,8 @@
  * Transforms of the columns of a padded plane that an image needs (image_fft_cuda.h).
  *
  * nv = P Q. Input row v = Q a + b, output row y = r + P s. A block of the first kernel transforms one remainder b of
- * some neighbouring columns, and a block of the second kernel one remainder r. Threads hold numbers as in
- * small_fft_cuda.cuh. The columns are lanes, so that a warp reads and writes contiguous memory. The transpose runs the
- * second step first, on the model's pixels.
+ * some neighbouring columns, and a block of the second kernel one remainder r (column_lanes_cuda.cuh). The transpose
+ * runs the second step first, on the model's pixels.
  */
 #include "kernels/transform/image_fft_cuda.h"
 
@@ -13,19 +12,11 @@
 #include "core/status.h"
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/method/method.h"
+#include "kernels/transform/column_lanes_cuda.cuh"
 #include "kernels/transform/fft_plan_cuda.cuh"
 #include "kernels/transform/screen_cuda.cuh"
-#include "kernels/transform/small_fft_cuda.cuh"
 
 namespace {
-
-/* Compute exp(2 pi i k / n), 0 <= k < n. The angle is reduced to half a turn, to reduce rounding errors. */
-template <typename T> __device__ __forceinline__ cplx<T> root(int k, int n)
-{
-    cplx<T> w;
-    sincos_turns((T)(2 * k > n ? k - n : k) / (T)n, &w.im, &w.re);
-    return w;
-}
 
 /* The columns of a plane that an image needs, and the screen of the image. */
 struct image_columns {
@@ -68,78 +59,21 @@ bool make_turns(turn_series *out, const screen_geometry &g)
     return most < 1 && fabs(w) * c * power <= 1e-9 * (1 - most);
 }
 
-template <typename T, int N> struct column_lanes {
-    using fft = small_fft::steps<T, N>;
-    static constexpr int COLUMNS = 128 / sizeof(cplx<T>), THREADS = COLUMNS * fft::A;
-    /* Blocks of a multiprocessor, enough to keep memory busy: a thread then has 64 to 128 registers, or twice as many
-     * in double precision. */
-    static constexpr int MOST_THREADS = (fft::B <= 8    ? 1024
-                                         : fft::B <= 12 ? 768
-                                                        : 512) /
-                                        (sizeof(T) == 4 ? 1 : 2),
-                         BLOCKS = MOST_THREADS > THREADS ? MOST_THREADS / THREADS : 1;
-    cplx<T> *roots, *shared;
-    int lane, i;         /* column of the block; point of the first step, or of the second */
+/* Lanes that are columns of an image. */
+template <typename T, int N> struct image_lanes : column_lanes<T, N> {
     int64_t pixel, cell; /* the column's place in the image's rows, and in the plane's */
-    bool has;
 
-    __device__ column_lanes(const screen_geometry &g, float4 *memory)
-        : roots((cplx<T> *)memory), shared(roots + fft::N_ROOT), lane(threadIdx.x % COLUMNS), i(threadIdx.x / COLUMNS),
-          pixel((int64_t)blockIdx.x * COLUMNS + lane), cell(pixel - g.nx / 2), has(pixel < g.nx)
+    __device__ image_lanes(const screen_geometry &g, float4 *memory)
+        : column_lanes<T, N>(g.nx, memory), pixel(this->column), cell(pixel - g.nx / 2)
     {
         if (cell < 0) cell += g.nu;
-        for (int k = threadIdx.x; k < fft::N_ROOT; k += blockDim.x)
-            roots[k] = root<T>(k / fft::PITCH * (k % fft::PITCH) % N, N);
-        __syncthreads();
     }
     /* Return the row of frequency r + P (i + A s), r = blockIdx.y, counted from the image's middle; below -ny/2 if it
      * is outside the image. */
     __device__ __forceinline__ int64_t image_row(const image_columns &c, int s) const
     {
-        const int64_t j = blockIdx.y + c.p * (int64_t)(i + fft::A * s);
+        const int64_t j = blockIdx.y + c.p * (int64_t)(this->i + image_lanes::fft::A * s);
         return j >= c.g.ny - c.g.ny / 2 ? j - c.g.nv : j;
-    }
-    /* Transform N points of a column that begin at `from` and are `step` apart. Calls overlap() before the barrier,
-     * where register use is lowest. */
-    template <typename F>
-    __device__ __forceinline__ void transform(const cplx<T> *from, int64_t step, cplx<T> (&y)[fft::B], F overlap) const
-    {
-        if (i < fft::B) {
-            cplx<T> x[fft::A];
-#pragma unroll
-            for (int a = 0; a < fft::A; a++) x[a] = has ? from[(fft::B * a + i) * step] : cplx<T>{0, 0};
-            fft::template forward_first<fft::A>(x, roots, i);
-#pragma unroll
-            for (int r = 0; r < fft::A; r++) shared[(r * fft::B + i) * COLUMNS + lane] = x[r];
-        }
-        overlap();
-        __syncthreads();
-#pragma unroll
-        for (int b = 0; b < fft::B; b++) y[b] = shared[(i * fft::B + b) * COLUMNS + lane];
-        fft::forward_second(y);
-    }
-    /* Transform back the numbers y of points i + A s. Sets x, of points B a + i, if i < B. */
-    __device__ __forceinline__ void transform_back(cplx<T> (&y)[fft::B], cplx<T> (&x)[fft::A]) const
-    {
-        fft::inverse_first(y, roots, i);
-#pragma unroll
-        for (int b = 0; b < fft::B; b++) shared[(i * fft::B + b) * COLUMNS + lane] = y[b];
-        __syncthreads();
-        if (i >= fft::B) return;
-#pragma unroll
-        for (int r = 0; r < fft::A; r++) x[r] = shared[(r * fft::B + i) * COLUMNS + lane];
-        fft::inverse_second(x);
-    }
-    /* Store the N points of transform_back, `step` apart. */
-    __device__ __forceinline__ void store(const cplx<T> (&x)[fft::A], cplx<T> *to, int64_t step) const
-    {
-        if (!has || i >= fft::B) return;
-#pragma unroll
-        for (int a = 0; a < fft::A; a++) to[(fft::B * a + i) * step] = x[a];
-    }
-    static constexpr size_t bytes()
-    {
-        return (size_t)(N * COLUMNS + fft::N_ROOT) * sizeof(cplx<T>);
     }
 };
 
@@ -147,7 +81,7 @@ template <typename T, int N> struct column_lanes {
 template <typename T, int P>
 __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first(image_columns c, cplx<T> *plane)
 {
-    using lanes = column_lanes<T, P>;
+    using lanes = image_lanes<T, P>;
     using fft = typename lanes::fft;
     extern __shared__ float4 memory[];
     const lanes me(c.g, memory);
@@ -168,7 +102,7 @@ template <typename T, int Q, bool HAS_SERIES>
 __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS, column_lanes<T, Q>::BLOCKS)
     k_columns_second(image_columns c, turn_series series, const cplx<T> *plane, T *image)
 {
-    using lanes = column_lanes<T, Q>;
+    using lanes = image_lanes<T, Q>;
     using fft = typename lanes::fft;
     extern __shared__ float4 memory[];
     const screen_geometry &g = c.g;
@@ -205,7 +139,7 @@ template <typename T, int Q>
 __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
     k_columns_second_back(image_columns c, msi_taper taper, const T *model, cplx<T> *plane)
 {
-    using lanes = column_lanes<T, Q>;
+    using lanes = image_lanes<T, Q>;
     using fft = typename lanes::fft;
     extern __shared__ float4 memory[];
     const screen_geometry &g = c.g;
@@ -225,7 +159,7 @@ __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
 template <typename T, int P>
 __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first_back(image_columns c, cplx<T> *plane)
 {
-    using lanes = column_lanes<T, P>;
+    using lanes = image_lanes<T, P>;
     using fft = typename lanes::fft;
     extern __shared__ float4 memory[];
     const lanes me(c.g, memory);
@@ -241,71 +175,11 @@ __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first_b
     me.store(x, first, step);
 }
 
-/* Call f with the number n, which must be one of those in factorise. */
-template <typename F> int at_points(int n, F f)
-{
-    switch (n) {
-    case 48:
-        return f(small_fft::number<48>());
-    case 64:
-        return f(small_fft::number<64>());
-    case 72:
-        return f(small_fft::number<72>());
-    case 80:
-        return f(small_fft::number<80>());
-    case 96:
-        return f(small_fft::number<96>());
-    case 112:
-        return f(small_fft::number<112>());
-    case 120:
-        return f(small_fft::number<120>());
-    case 128:
-        return f(small_fft::number<128>());
-    case 144:
-        return f(small_fft::number<144>());
-    case 160:
-        return f(small_fft::number<160>());
-    case 192:
-        return f(small_fft::number<192>());
-    case 256:
-        return f(small_fft::number<256>());
-    default:
-        return msi_error_set(MSI_EINTERNAL, "no kernel transforms %d points", n);
-    }
-}
-
-/* Find two supported numbers of points, of about the same size, whose product is n. */
-bool factorise(int64_t n, int *first, int *second)
-{
-    static const int points[] = {128, 120, 112, 144, 96, 160, 80, 192, 72, 64, 256, 48};
-    for (int p : points)
-        for (int q : points)
-            if ((int64_t)p * q == n) {
-                *first = p;
-                *second = q;
-                return true;
-            }
-    return false;
-}
-
-/* Launch a kernel on columns of N points: blocks (columns, n_remainder). */
-template <typename T, int N, typename... ARGS>
-int launch_columns(void (*kernel)(image_columns, ARGS...), const image_columns &c, int n_remainder, cudaStream_t stream,
-                   ARGS... args)
-{
-    using lanes = column_lanes<T, N>;
-    const dim3 blocks((unsigned)((c.g.nx + lanes::COLUMNS - 1) / lanes::COLUMNS), (unsigned)n_remainder);
-    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)lanes::bytes()));
-    kernel<<<blocks, lanes::THREADS, lanes::bytes(), stream>>>(c, args...);
-    MSI_CUDA(cudaGetLastError());
-    return MSI_OK;
-}
-
 template <typename T> int add_columns(const image_columns &c, cplx<T> *plane, T *image, cudaStream_t stream)
 {
     MSI_TRY(at_points(c.p, [&](auto n) {
         constexpr int P = decltype(n)::value;
-        return launch_columns<T, P>(k_columns_first<T, P>, c, c.q, stream, plane);
+        return launch_columns<T, P>(k_columns_first<T, P>, c.g.nx, c.q, stream, c, plane);
     }));
     turn_series series;
     const bool has_series = make_turns(&series, c.g);
@@ -313,10 +187,10 @@ template <typename T> int add_columns(const image_columns &c, cplx<T> *plane, T 
         constexpr int Q = decltype(n)::value;
         if constexpr (sizeof(T) == 4)
             if (has_series)
-                return launch_columns<T, Q>(k_columns_second<T, Q, true>, c, c.p, stream, series,
+                return launch_columns<T, Q>(k_columns_second<T, Q, true>, c.g.nx, c.p, stream, c, series,
                                             (const cplx<T> *)plane, image);
-        return launch_columns<T, Q>(k_columns_second<T, Q, false>, c, c.p, stream, series, (const cplx<T> *)plane,
-                                    image);
+        return launch_columns<T, Q>(k_columns_second<T, Q, false>, c.g.nx, c.p, stream, c, series,
+                                    (const cplx<T> *)plane, image);
     });
 }
 
@@ -325,11 +199,11 @@ int spread_columns(const image_columns &c, const msi_taper &taper, const T *mode
 {
     MSI_TRY(at_points(c.q, [&](auto n) {
         constexpr int Q = decltype(n)::value;
-        return launch_columns<T, Q>(k_columns_second_back<T, Q>, c, c.p, stream, taper, model, plane);
+        return launch_columns<T, Q>(k_columns_second_back<T, Q>, c.g.nx, c.p, stream, c, taper, model, plane);
     }));
     return at_points(c.p, [&](auto n) {
         constexpr int P = decltype(n)::value;
-        return launch_columns<T, P>(k_columns_first_back<T, P>, c, c.q, stream, plane);
+        return launch_columns<T, P>(k_columns_first_back<T, P>, c.g.nx, c.q, stream, c, plane);
     });
 }
 

@@ -432,13 +432,13 @@ static int device_at(int i)
 /* Clean with several devices, or one named several times: the same bits as with one. */
 static void check_devices(const clean_problem *p, msi_cleaner_spec spec, msi_precision precision, const char *method)
 {
-    static const int N_DEVICE[] = {0, 2, 3, 16};
+    static const int N_DEVICE[] = {0, 2, 16};
     double *first[2] = {NULL, NULL};
     int64_t n_iteration = 0;
-    const msi_clean_limits limits = {.n_iteration = 200, .mgain = 0.9};
+    const msi_clean_limits limits = {.n_iteration = 60, .mgain = 0.9};
     spec.method = method;
     spec.precision = precision;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         clean_run run;
         msi_clean_report report;
         spec.n_device = N_DEVICE[i];
@@ -494,6 +494,50 @@ static void test_devices(void **state)
     assert_string_equal(msi_error_about_get(), "n_device");
 }
 
+/* Images so tall that a GPU transforms columns by its own kernels: the same as on the CPU. */
+static void test_tall(void **state)
+{
+    static const char *const METHOD[] = {"list", "multiscale"};
+    const clean_source blob = {.x = 13, .y = 700, .sigma = 2, .flux = {20, 15}};
+    clean_problem p = {.nx = 26, .ny = 1530, .n_channel = 2, .n_pol = 1, .weight = {1, 2}};
+    const msi_clean_limits limits = {.n_iteration = 300, .mgain = 0.9};
+    const msi_backend tested = clean_backend;
+    (void)state;
+    if (tested == MSI_BACKEND_CPU) return;
+    clean_problem_make(&p, 100, 12);
+    clean_problem_add(&p, &blob);
+    clean_problem_points(&p, 20, 13);
+    for (int i = 0; i < 2; i++) {
+        clean_run run[2];
+        double *image[2][2];
+        msi_clean_report report[2];
+        for (int k = 0; k < 2; k++) {
+            clean_backend = k ? MSI_BACKEND_CPU : tested;
+            msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+            spec.method = METHOD[i];
+            spec.scale = (const double[]){0, 4, 8};
+            spec.n_scale = 3;
+            spec.beam_pixel = 2;
+            clean_run_make(&run[k], &p, &spec);
+            if (msi_cleaner_minor(run[k].c, run[k].residual, run[k].model, &limits, &report[k]))
+                fail_msg("%s", msi_error_get());
+            image[k][0] = clean_run_fetch(&run[k], run[k].residual);
+            image[k][1] = clean_run_fetch(&run[k], run[k].model);
+        }
+        clean_backend = tested;
+        assert_int_equal(report[0].n_iteration, report[1].n_iteration);
+        assert_true(report[0].n_round > 1);
+        for (int k = 0; k < 2; k++) {
+            const double off = clean_largest_distance(image[0][k], image[1][k], run[0].n_value);
+            if (!(off < 1e-11)) fail_msg("%s: the %s is off by %g", METHOD[i], k ? "model" : "residual", off);
+            free(image[k][0]);
+            free(image[k][1]);
+            clean_run_free(&run[k]);
+        }
+    }
+    clean_problem_free(&p);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -502,7 +546,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_polarisations), cmocka_unit_test(test_searched_polarisations),
         cmocka_unit_test(test_multiscale),    cmocka_unit_test(test_power),
         cmocka_unit_test(test_many_planes),   cmocka_unit_test(test_cells),
-        cmocka_unit_test(test_devices)};
+        cmocka_unit_test(test_devices),       cmocka_unit_test(test_tall)};
     if (!clean_begin(argc, argv)) return 77;
     if (argc > 2) cmocka_set_test_filter(argv[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);
