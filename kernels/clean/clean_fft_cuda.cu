@@ -18,7 +18,7 @@ struct msi_clean_fft {
     cufftHandle forward, backward;
     bool has_forward, has_backward;
     int p, q; /* the factors of ny for column_lanes; 0: lists are subtracted by whole transforms */
-    cufftHandle rows_forward, rows_backward; /* of the image's rows */
+    cufftHandle rows_forward, rows_backward; /* plans of the image's rows */
     bool has_rows_forward, has_rows_backward;
 };
 

@@ -39,7 +39,7 @@ template <typename T, int N> struct column_lanes {
                          BLOCKS = MOST_THREADS > THREADS ? MOST_THREADS / THREADS : 1;
     cplx<T> *roots, *shared;
     int lane, i;    /* column of the block; point of the first step, or of the second */
-    int64_t column; /* of the plane */
+    int64_t column; /* number of the column in the plane */
     bool has;       /* the column exists */
 
     __device__ column_lanes(int64_t n_column, float4 *memory)
