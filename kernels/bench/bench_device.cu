@@ -11,8 +11,8 @@ namespace {
 
 constexpr int CHAINS = 8, STEPS = 1 << 15, THREADS = 256;
 
-/* Run enough independent chains to hide an addition's latency. The store, which never happens, keeps the compiler from
- * removing them. */
+/* Run enough independent chains of multiply-adds to hide their latency. The store never happens; it keeps the compiler
+ * from removing the chains. */
 __global__ void k_multiply_add(float *out, float a, float b)
 {
     float x[CHAINS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * msimage-bench: times gridders and degridders on fixed workloads, and compares results with a reference in double
- * precision. msi_bench_tables lists the tables of rows; a new workload needs its files and its lines here.
+ * msimage-bench: time gridders and degridders on fixed workloads, and compare results with a reference in double
+ * precision. msi_bench_tables lists the tables of rows; a new workload needs a file and a line there.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -25,7 +25,7 @@
 
 /* ---- Reports ---- */
 
-/* This file prints the table of results, writes them as JSON, and compares them with an earlier run's JSON. */
+/* Print the table of results, write results as JSON, and compare them with the JSON of an earlier run. */
 
 enum { MOST_BYTES = 16 << 20, FLOPS_AN_ADDITION = 8, LONGEST_NAME = 64 };
 
@@ -138,7 +138,7 @@ int msi_bench_write_json(const char *path, const msi_bench_host *host, const msi
     return MSI_OK;
 }
 
-/* Find the value after a key and its colon; NULL: none. The files were written by this program, and perhaps
+/* Find the value after a key and its colon; NULL: not found. Files are written by this program, but may be
  * reformatted. */
 static const char *value_of(const char *text, const char *key)
 {
@@ -172,7 +172,7 @@ static int is_string(const char *value, const char *text)
     return value && value[0] == '"' && strncmp(value + 1, text, n) == 0 && value[n + 1] == '"';
 }
 
-/* Find the text after a row's name in the file; NULL: none. */
+/* Find the text after a row's name in the file; NULL: not found. */
 static const char *find_row(const char *text, const char *name)
 {
     for (const char *at = value_of(text, "name"); at; at = value_of(at, "name"))
@@ -180,7 +180,7 @@ static const char *find_row(const char *text, const char *name)
     return NULL;
 }
 
-/* Describe differences that make times incomparable: other processors, or another amount of work. */
+/* Print differences of the machine or the workload that make times incomparable. */
 static void print_differences(const char *text, const msi_bench_host *host)
 {
     const char *scale = value_of(text, "scale"), *threads = value_of(text, "threads");
@@ -201,8 +201,8 @@ static int is_known(const char *value)
     return 0;
 }
 
-/* Print the name of a row that this program lacks. The file may come from another program, so text that cannot be the
- * name of a row is not printed. */
+/* Print the name of a row that this program does not have. The file may come from another program, so text that cannot
+ * be the name of a row is not printed. */
 static void print_unknown(const char *value)
 {
     const char *allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.+";
@@ -211,8 +211,8 @@ static void print_unknown(const char *value)
         printf("%-44.*s only in the earlier run: no row of this program\n", (int)length, value + 1);
 }
 
-/* Rows get new names: those of the earlier run that this program does not know are listed, others that did not run now
- * are counted. */
+/* List rows of the earlier run that this program does not have, because rows may be renamed, and count other rows that
+ * were not run now. */
 static void print_rows_left_out(const char *text, const msi_bench_result *result, int n)
 {
     int n_not_run = 0;
@@ -430,7 +430,7 @@ static void describe_host(msi_bench_host *host, double scale)
         host->gpu[0] = 0;
 }
 
-/* Devices are taken in turn. */
+/* Assign devices to workers in turn. */
 static void choose_gpus(msi_bench_options *o)
 {
     const int n_device = msi_bench_device_count();

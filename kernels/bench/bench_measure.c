@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* NVML is part of the driver, so it is loaded at run time and not needed for building. */
+/* Measure a row: its times, energy and error. NVML is a part of the driver, so it is loaded at run time, and is not
+ * needed for building. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ typedef int nvml_total_energy(void *device, unsigned long long *millijoule);
 static struct {
     int tried;
     int n_wanted, n_device;
-    nvml_total_energy *total_energy; /* NULL: there is none */
+    nvml_total_energy *total_energy; /* NULL: not available */
     void *device[MSI_BENCH_MAX_GPUS];
 } nvml = {.n_wanted = 1};
 
@@ -46,7 +47,7 @@ void msi_bench_energy_of(int n_device)
     nvml.n_wanted = n_device;
 }
 
-/* Read the devices' total-energy counters by NVML, loaded at run time; NaN without any. */
+/* Return the sum of the devices' total-energy counters, from NVML; NaN if not available. */
 static double bench_energy_joule(void)
 {
     double joule = 0;
@@ -60,9 +61,7 @@ static double bench_energy_joule(void)
     return joule;
 }
 
-/* This file measures one row: its times, energy and error. */
-
-/* Longest wait for the energy counter's next step. */
+/* Longest wait for the next step of the energy counter. */
 static const double longest_step_s = 0.5;
 
 static int ascending(const void *a, const void *b)
@@ -109,9 +108,9 @@ static int time_row(void *state, int repeat, msi_bench_result *r)
 }
 
 /*
- * Run a row until the energy counter has moved and at least min_s have passed, since it changes only some tens of times
- * a second: between two steps, energy and work are of the same period.
- * Returned: *n runs, *joule the counter after its step
+ * Run a row until at least min_s have passed and the energy counter changes. The counter changes only some tens of
+ * times a second; between two changes, energy and work belong to the same period.
+ * Returned: *n  number of runs; *joule  the counter after its change
  */
 static int run_to_step(void *state, msi_bench_result *r, double min_s, int64_t *n, double *joule)
 {
@@ -174,7 +173,7 @@ static int add_seed(msi_bench_result *r, const msi_bench_options *options)
     r->time.kernel_ms += t.kernel_ms;
     r->time.transform_ms += t.transform_ms;
     r->all_ms += sum_ms(&t);
-    /* NaN is worse than any number. */
+    /* A NaN counts as the largest error. */
     if (r->n_seed > 1 && error <= r->error) return MSI_OK;
     if (r->n_seed > 1 && isnan(r->error)) return MSI_OK;
     r->error = error;

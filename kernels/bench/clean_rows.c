@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Rows of cleaning: list/ are iterations on a list of pixels by themselves, hogbom/ exact ones, rounds/ a call of
- * multiscale cleaning. A row's "visibilities" are iterations, its additions multiply-adds on pixels; notes say
- * iterations, or rounds, a second. The sky is islands of pixels over the image; the point spread function is positive
+ * Rows of cleaning. list: iterations on a list of pixels; hogbom: exact iterations; rounds: a call of multiscale
+ * cleaning. The "visibilities" of a row are iterations, and its additions are multiply-adds on pixels. Notes have
+ * iterations, or rounds, per second. The sky is islands of pixels over the image. The point spread function is positive
  * definite, a core with two waves. The components are compared with the final residual, in double precision, at some
  * pixels.
  */
@@ -23,7 +23,7 @@ enum { MAX_ROWS = 64, NAME_BYTES = 64, ISLAND = 5, N_CHECKED = 64, ITERATIONS = 
 typedef struct detail {
     msi_backend backend;
     const char *method;
-    int64_t n_pixel, n_list, patch; /* the image's edge; of a list; of the PSF */
+    int64_t n_pixel, n_list, patch; /* edge of the image; number of pixels of a list; edge of the PSF's patch */
     int n_channel, n_term, n_iteration;
 } detail;
 
@@ -39,7 +39,7 @@ typedef struct bench_state {
     msi_clean_report report;
 } bench_state;
 
-/* Return the point spread function at an offset: a gaussian core, and waves under a wide one. */
+/* Return the point spread function at an offset: a gaussian core, and waves with a wide gaussian envelope. */
 static double psf_at(int64_t dx, int64_t dy)
 {
     const double x = (double)dx, y = (double)dy, r2 = x * x + y * y;
@@ -56,7 +56,7 @@ static float psf_pixel(const bench_state *s, int64_t i)
     return (float)psf_at(i % s->d->n_pixel - s->d->n_pixel / 2, i / s->d->n_pixel - s->d->n_pixel / 2);
 }
 
-/* Make islands of bright pixels, all different; channels differ by a few percent. */
+/* Make islands of bright pixels with different values. Channels differ by a few percent. */
 static void make_sky(bench_state *s)
 {
     const int64_t n = s->d->n_pixel, n_island = s->d->n_list / (ISLAND * ISLAND) + 1, inner = n * 3 / 4;
@@ -206,8 +206,8 @@ static int run_clean_row(void *in, msi_bench_work *work, msi_bench_time *time)
     return MSI_OK;
 }
 
-/* Compute a pixel's mean residual over channels, from the sky and the components, in double. The fit of channels is
- * their mean. A list's pixels see the whole PSF. */
+/* Compute the mean residual of a pixel over channels from the sky and the components, in double. The fit over channels
+ * is their mean. Pixels of a list use the whole PSF. */
 static double residual_at(const bench_state *s, int64_t x, int64_t y)
 {
     const int64_t n = s->d->n_pixel, half = s->d->patch / 2;
@@ -221,8 +221,8 @@ static double residual_at(const bench_state *s, int64_t x, int64_t y)
     return sum;
 }
 
-/* Lists: check that the last component is the gain times the residual of the others at its pixel. Images: check the
- * final residual. Tests check multiscale cleaning against its definition. */
+/* For lists, check that the last component is the gain times the residual of the others at its pixel. For images, check
+ * the final residual. Multiscale cleaning is checked by tests. */
 static int verify(void *in, double *error)
 {
     bench_state *s = in;
@@ -280,7 +280,7 @@ static void add_row(row_list *l, const char *name, const detail *d)
     const int i = l->n++, cuda = d->backend == MSI_BACKEND_CUDA;
     snprintf(l->name[i], NAME_BYTES, "clean%s/%s", cuda ? "" : "-cpu", name);
     l->details[i] = *d;
-    /* Single precision: a residual is the sky less some thousand components, each with a relative error of 6e-8. */
+    /* In single precision a residual is the sky less some thousand components, each with a relative error of 6e-8. */
     l->row[i] = (msi_bench_row){.name = l->name[i],
                                 .workload = cuda ? "clean: minor cycles of deconvolution"
                                                  : "clean-cpu: minor cycles of deconvolution",

@@ -12,25 +12,25 @@
 
 enum { MAX_PLANS = 128, WIDTHS_BELOW = 3, WIDTHS_ABOVE = 1, LEAST_RUNS = 2, MOST_RUNS = 100, MOST_ROUNDS = 4 };
 
-/* A plan is not run if its time by the model is at least this many times the chosen plan's. The model is off by two at
- * most. */
+/* A plan is not run if its estimated time is at least this many times that of the chosen plan. The error of the
+ * estimate is at most a factor of two. */
 static const double NOT_RUN_FROM = 4;
 
-/* A plan is run again until its runs have taken this many milliseconds: times of small fields scatter. */
+/* A plan is repeated until its runs have taken this many milliseconds, because times of small fields scatter. */
 static const double LONG_ENOUGH_MS = 30;
 
-/* Plans that take fewer milliseconds are timed in several rounds: a host's drift from one to the next is as large as
- * what is between them, and the first to be timed would be the slowest. */
+/* Plans that take fewer milliseconds are timed in several rounds, because the drift of a host is as large as the
+ * differences of plans, and the first plan that is timed would be the slowest. */
 static const double SHORT_MS = 2;
 
-/* Edges of subgrids that any backend has. */
+/* Edges of subgrids of all backends. */
 static const int subgrids[] = {32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512};
 
 typedef struct candidate {
     const msi_strategy *strategy;
-    msi_plan_pins pins; /* 0: w-planes have no subgrids */
-    int64_t nu, nv;     /* cells of its grid */
-    int32_t n_w;        /* planes of it */
+    msi_plan_pins pins; /* subgrid 0: whole w-planes */
+    int64_t nu, nv;     /* numbers of cells of its grid */
+    int32_t n_w;        /* number of w-planes */
     double model_ms, ms;
 } candidate;
 
@@ -63,7 +63,7 @@ static int plan_one(const msi_plan_regret *r, candidate *c, msi_field_strategy *
     return MSI_OK;
 }
 
-/* List a candidate, unless it is listed or there is no such plan. */
+/* Append a candidate to the list, unless it is in the list or has no plan. */
 static int add_plan(msi_plan_regret *r, candidate c)
 {
     msi_field_strategy s;
@@ -116,7 +116,7 @@ static double total_ms(const msi_bench_time *t)
     return t->sort_ms + t->kernel_ms + t->transform_ms;
 }
 
-/* Run a plan a few times, the first of which does not count. Returned: *time of the fastest, where it is faster than in
+/* Run a plan a few times; the first run does not count. Returned: *time  of the fastest run, if it is faster than in
  * former rounds */
 static int time_plan(const msi_plan_regret *r, candidate *c, msi_bench_time *time)
 {
@@ -135,13 +135,13 @@ static int time_plan(const msi_plan_regret *r, candidate *c, msi_bench_time *tim
     return rc;
 }
 
-/* Return whether a plan is worth running. */
+/* Return 1 if a plan is run. */
 static int is_run(const msi_plan_regret *r, const candidate *c)
 {
     return c->model_ms < NOT_RUN_FROM * r->plan[r->chosen].model_ms;
 }
 
-/* Time all plans that are worth it. Returned: *time of the chosen one */
+/* Time all plans for which is_run returns 1. Returned: *time  of the chosen plan */
 static int time_all(msi_plan_regret *r, msi_bench_time *time)
 {
     for (int i = 0; i < r->n_plan; i++) r->plan[i].ms = HUGE_VAL;
@@ -165,7 +165,7 @@ static void print_plan(const candidate *c, int is_chosen)
 int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time *time)
 {
     int best = r->chosen, n_run = 0;
-    if (r->has_others) { /* only its own time is measured again; the comparison was measured together */
+    if (r->has_others) { /* measure only the chosen plan again; the comparison is complete */
         candidate again = r->plan[r->chosen];
         again.ms = HUGE_VAL;
         MSI_TRY(time_plan(r, &again, time));
@@ -322,12 +322,15 @@ double msi_field_strategy_additions(const msi_field_strategy *s)
 }
 
 /*
- * Rows of the error-controlled gridder on an SKA-Low observation in the geometry of EL56-82: field/ has one channel,
- * field-8chan/ eight over 100 to 130 MHz, both with an image of 8192^2 pixels whose uv plane the longest baseline just
- * fits; field-small/, for the CPU, and field-tenth/, for the GPU, have ten of the 240 times and 2048^2 of those pixels,
- * skalow/ eight, 16 channels and 4096^2 pixels of 4". Samples, sort, FFTs and screens
- * are timed apart; moving samples to a GPU and images back is not timed, allocating memory for the sort is. plan/ times
- * all plans that reach the accuracy, and tells what the chosen one loses.
+ * Rows of the default gridder on an SKA-Low observation in the geometry of EL56-82:
+ *   field/        1 channel, 240 times, 8192^2 pixels; the longest baseline just fits in the uv plane of the image
+ *   field-8chan/  8 channels over 100 to 130 MHz, otherwise as field/
+ *   field-small/  10 times, 2048^2 pixels, for the CPU
+ *   field-tenth/  10 times, 2048^2 pixels, for the GPU
+ *   skalow/       8 times, 16 channels, 4096^2 pixels of 4"
+ *   plan/         times all plans that reach the accuracy, and prints the time that the chosen plan loses
+ * Gridding, sort, and FFTs with screens are timed separately. Allocating memory for the sort is timed; copying samples
+ * to a GPU and images back is not.
  */
 
 enum { MAX_ROWS = 320, NAME_BYTES = 48 };
@@ -436,7 +439,7 @@ static void add_row(row_list *l, const detail *d)
     static const char *const planes[] = {"", "", "-2planes", "-3planes", "-4planes", "-5planes"};
     if (l->n == MAX_ROWS || !msi_field_strategy_serves(d->strategy, d->predict)) return;
     const int i = l->n++;
-    /* Phases in double precision have errors of half a unit in the last place of 8192 turns, for any window. */
+    /* For any window, phases in double precision have errors of half a unit in the last place of 8192 turns. */
     const double floor = 2e-12;
     l->details[i] = *d;
     snprintf(l->name[i], NAME_BYTES, "%s/%s-%s-1e%.0f%s", d->workload->name, d->strategy->name,
@@ -454,7 +457,7 @@ static void add_row(row_list *l, const detail *d)
     r->no_energy = 1;
 }
 
-/* Add a row that times all plans of a workload: of the strategy's method and backend, whatever the strategy. */
+/* Add a row that times all plans of a workload with one method and backend, for all strategies. */
 static void add_plans(row_list *l, const workload *w, double accuracy, int predict)
 {
     int n;
@@ -471,7 +474,7 @@ static void add_plans(row_list *l, const workload *w, double accuracy, int predi
     }
 }
 
-/* Rows of one field stand next to each other, imaging ones before predictions overwrite the visibilities. */
+/* Add the rows of a field together, imaging before prediction, because predictions overwrite the visibilities. */
 static void add_rows(row_list *l, const workload *w, msi_precision precision, int n_plane)
 {
     static const double accuracies[][3] = {[MSI_FP32] = {1e-3, 1e-5, 1e-6}, [MSI_FP64] = {1e-8, 1e-12, 0}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Shared code of rows on a GPU: inputs made on the device, timing by its clock, comparison of results with a reference,
- * and tables of rows made from lists. */
+/* Code that rows on a GPU share: making inputs on the device, timing with its clock, comparing results with a
+ * reference, and making tables of rows from lists. */
 #ifndef MSI_BENCH_DEVICE_ROWS_CUH
 #define MSI_BENCH_DEVICE_ROWS_CUH
 
@@ -48,7 +48,7 @@ template <typename X> int upload(buffer *out, const X *from, int64_t n)
     return MSI_OK;
 }
 
-/* Times a run on the default stream by the device's clock: call begin, sorted if a sort comes first, end. */
+/* Time a run on the default stream with the device's clock: call begin, then sorted if there is a sort, then end. */
 class run_timer {
   public:
     run_timer() = default;
@@ -121,7 +121,7 @@ int distance(const void *value, int64_t n, msi_precision precision, int64_t n_ch
     return MSI_OK;
 }
 
-/* Rows whose names and details are made of lists when the table is first requested. */
+/* Rows whose names and details are made from lists, when the table is first requested. */
 template <typename DETAIL> struct row_list {
     static constexpr int MOST = 256, NAME = 64;
     msi_bench_row row[MOST];
@@ -129,7 +129,7 @@ template <typename DETAIL> struct row_list {
     char name[MOST][NAME];
     int n;
 
-    /* Add a row like another except for its name, a format, and its detail. It is dropped if the table is full. */
+    /* Add a copy of a row with another name (a format) and detail. It is dropped if the table is full. */
     void add(const msi_bench_row &like, const DETAIL &d, const char *format, ...)
     {
         va_list values;

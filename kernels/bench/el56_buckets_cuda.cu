@@ -13,7 +13,7 @@ namespace {
 constexpr int BLOCK = 256;
 
 struct tile_shape {
-    int32_t u, v, n_u, n; /* cells of a tile, tiles in a row of the box, tiles */
+    int32_t u, v, n_u, n; /* cells of a tile along u and v; number of tiles in a row of the box, and of all tiles */
 };
 
 struct tile_range {
@@ -26,11 +26,11 @@ __device__ tile_range tiles_of(msi_wproj_head r, const int32_t *half, const tile
     return {(u - h) / t.u, (u + h) / t.u, (v - h) / t.v, (v + h) / t.v};
 }
 
-/* The samples to be sorted, and the extents of their footprints. */
+/* The samples to sort, and the extents of their footprints. */
 struct sample_list {
     const msi_wproj_head *head; /* [n] */
     uint32_t n;
-    const int32_t *half; /* [planes] of kernels */
+    const int32_t *half; /* [planes] half-supports of kernels */
 };
 
 __global__ void k_count_tiles(sample_list list, tile_shape t, uint32_t *count)
@@ -41,7 +41,7 @@ __global__ void k_count_tiles(sample_list list, tile_shape t, uint32_t *count)
     count[i] = (uint32_t)((r.u1 - r.u0 + 1) * (r.v1 - r.v0 + 1));
 }
 
-/* List sample i's entries, of all tiles that it touches, before end[i]. */
+/* Write the entries of sample i, one for each tile that it touches, before end[i]. */
 __global__ void k_list_tiles(sample_list list, msi_wproj_bins bins, tile_shape t, const uint32_t *end, uint32_t *bucket,
                              uint32_t *index)
 {
@@ -108,7 +108,7 @@ static int fit_space(el56_bucket_sorter *s, size_t bytes)
     return MSI_OK;
 }
 
-/* Allocate memory for n entries. Memory grows if there are more than before. */
+/* Ensure memory for n entries. */
 static int fit_entries(el56_bucket_sorter *s, int64_t n)
 {
     if (n <= s->entry_capacity) return MSI_OK;

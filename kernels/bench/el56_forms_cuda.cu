@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Forms of the SDP memo "Vertical prototyping of the gridding algorithm": kernels strided or rearranged (sections 2.4
- * and 4.1), fixed blocks a tile (2.3) or dynamic ones (3.1), indices computed by the gridding kernel or stored by the
- * sort (4.2); and the plainest form of all, a block for each visibility.
+ * Forms of gridding in the SDP memo "Vertical prototyping of the gridding algorithm": tables of kernels strided or
+ * rearranged (sections 2.4 and 4.1), a fixed number of blocks for a tile (2.3) or dynamic blocks (3.1), indices
+ * computed by the gridding kernel or stored by the sort (4.2); and the simplest form, a block for each visibility.
  */
 #include "kernels/bench/el56_forms_cuda.h"
 
@@ -16,23 +16,24 @@ using namespace el56_forms;
 
 namespace {
 
-constexpr int RUN = 256;                                         /* entries that a warp gets at a time */
-constexpr int FIXED_WARPS = 16, CENTRE_WARPS = 1000, CENTRE = 8; /* warps of a tile; warps of the central 8 x 8 */
+constexpr int RUN = 256;                                         /* number of entries that a warp gets at a time */
+constexpr int FIXED_WARPS = 16, CENTRE_WARPS = 1000, CENTRE = 8; /* warps of a tile; of each of the central 8 x 8 */
 
-/* Kernels are in a table plane by plane. */
+/* A table of kernels, plane by plane. */
 struct plane_table {
     const float2 *table;
-    const int64_t *offset; /* [planes] of a plane's first element */
+    const int64_t *offset; /* [planes] index of a plane's first element */
     int oversample;
 
-    /* Find the first element that a pair of sub-offsets reads; layouts that keep pairs apart have their own. */
+    /* Return the first element for a pair of sub-offsets. Layouts with a separate table for each pair override this. */
     __device__ int64_t first(int plane, int, int, int) const
     {
         return offset[plane];
     }
 };
 
-/* A strided table is a quarter of an oversampled kernel as it is computed: |t oversample - sub| along both axes. */
+/* A strided table is a quarter of an oversampled kernel in the order of its computation: |t oversample - sub| along
+ * both axes. */
 struct strided_weights : plane_table {
     struct cursor {
         const float2 *at;
@@ -92,7 +93,7 @@ struct full_weights : plane_table {
     }
 };
 
-/* An even table has taps only for sub-offsets 0 and above; since kernels are even, the others are read backwards. */
+/* An even table has taps only for sub-offsets 0 and above. Kernels are even, so the others are read backwards. */
 struct even_weights : plane_table {
     __device__ int64_t first(int plane, int half, int sub_u, int sub_v) const
     {
@@ -172,11 +173,11 @@ __global__ void k_tile_ends(const uint32_t *tile, int64_t n, int64_t *first, int
     if (i + 1 == n || tile[i + 1] != tile[i]) end[tile[i]] = i + 1;
 }
 
-/* A tile gets a fixed number of warps. Tiles of the centre get more, in a separate launch. */
+/* A fixed number of warps grids each tile. Tiles of the centre have more warps, in a separate launch. */
 struct fixed_warps {
     const int64_t *first, *end; /* entries of the tiles */
     int n_warp;                 /* number of warps of each tile */
-    int only_centre;            /* 1: the tiles of the centre, 0: all others */
+    int only_centre;            /* 1: grid the tiles of the centre; 0: grid all others */
     int centre_u, centre_v;     /* first tile of the centre */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A row el56/ of the CPU's tile strategy: a store whose coordinates are the float32 ones in cells, and in w the number
- * of the plane, so that it comes to the same indices; conjugated kernels are separate planes.
+ * A row el56/ of the tile strategy on the CPU. The coordinates of its store are the float32 coordinates in cells, and w
+ * is the number of the plane, so that the indices are the same as on the GPU. Conjugated kernels are separate planes.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows el56/ of tiles on a GPU: inputs in device memory; every row's time begins with coordinates and ends with the
- * grid. */
+/* Rows el56/ of tiles on a GPU. Inputs are in device memory. The time of a row is from the coordinates to the grid. */
 #include <stdio.h>
 
 #include <algorithm>
@@ -17,7 +16,8 @@ const msi_gpu_stream default_stream = {0, nullptr};
 
 typedef enum gridding_form { NAIVE, BUCKETS, TILES } gridding_form;
 
-/* Samples of equal cell and kernel merge among RUN neighbours in time, or among all, by a sort. */
+/* The merging of samples with the same cell and kernel: among RUN neighbours in time, or among all samples, by a
+ * sort. */
 typedef enum merging { NOTHING, IN_TIME, BY_KEY } merging;
 
 typedef enum order { BY_TIME, BY_BASELINE, SHUFFLED } order;
@@ -145,7 +145,7 @@ template <typename C, typename E> void fill_squares(const msi_el56 *e, const E *
     }
 }
 
-/* Make the tile gridder from tables in the row's precision and form, which are freed when it has been made. */
+/* Make the tile gridder from tables in the row's precision and form, and free the tables. */
 int make_tile(state *s)
 {
     const msi_el56 *e = s->e;

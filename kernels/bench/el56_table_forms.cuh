@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * An earlier form of gridding by tiles. A warp grids a run of bucket entries, which are in the order of tiles; each
+ * An earlier form of gridding by tiles. A warp grids a run of bucket entries, which are in the order of tiles. Each
  * lane holds one column of the tile's 16 rows in registers. The warp prepares 32 entries at a time, one per lane, and
- * stages them in shared memory. At an entry of another tile it adds its tile to the grid and begins the next one.
+ * stages them in shared memory. When the tile changes, the warp adds its sums to the grid.
  *
  * WEIGHTS looks up kernel values: first() returns the index of an entry's first value, value() the weight of a cell.
  *
@@ -25,18 +25,18 @@ typedef wproj_locate::record<float> record;
 /* The arguments of a gridding kernel: entries, lookups of their records and weights, and the grid [nv][nu]. */
 template <class WEIGHTS, class RECORD> struct bucket_job {
     el56_buckets buckets;
-    const int32_t *half; /* by plane */
+    const int32_t *half; /* [planes] half-supports */
     WEIGHTS weights;
     RECORD located;
     float2 *grid;
     int nu, nv;
 };
 
-/* A bucket entry as the lanes of a warp read it from shared memory. */
+/* A bucket entry in shared memory, for all lanes of a warp. */
 struct staged {
     int du, dv; /* first column and row of the tile, from the sample's cell */
     int half, bucket;
-    int64_t first; /* place of the kernel's values */
+    int64_t first; /* index of the kernel's first value */
     float re, im;
     float sign; /* -1: the kernel is conjugated */
     int sub_u, sub_v;
@@ -98,7 +98,7 @@ __device__ void grid_entries(const bucket_job<WEIGHTS, RECORD> &job, int64_t fir
             const bool inside = abs(e.du + lane) <= e.half;
             const auto cursor = job.weights.begin(e, inside ? lane : -e.du);
             const int low = inside ? -e.half - e.dv : ROWS, high = e.half - e.dv;
-            /* A chunk's values are loaded together, before any is used: they come from L2. */
+            /* Load all values of a chunk before using them, because they come from L2. */
 #pragma unroll
             for (int first_row = 0; first_row < ROWS; first_row += CHUNK) {
                 float2 w[CHUNK];
@@ -120,7 +120,7 @@ __device__ void grid_entries(const bucket_job<WEIGHTS, RECORD> &job, int64_t fir
     if (bucket >= 0) flush(job, bucket, re, im, lane);
 }
 
-/* Dynamic thread blocks: warps draw runs of entries from a counter. */
+/* Grid with dynamic thread blocks: warps get runs of entries from a counter. */
 template <class WEIGHTS, class RECORD>
 __global__ __launch_bounds__(32 * WARPS) void k_grid_dynamic(bucket_job<WEIGHTS, RECORD> job, int run, uint32_t *next)
 {

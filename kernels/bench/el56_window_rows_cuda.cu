@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Rows el56/window of the moving window, baseline by baseline, kernels of like size together; also with w frozen over
- * some time steps of a baseline, which earlier codes needed to be fast (SDP memo, Part II): time against error.
+ * Rows el56/window: the moving window, baseline by baseline, for each class of kernel sizes. Some rows hold w constant
+ * over several time steps of a baseline, as earlier codes did to be fast (SDP memo, Part II); they show time against
+ * error.
  */
 #include <stdio.h>
 
@@ -15,18 +16,18 @@
 namespace {
 
 typedef struct detail {
-    int n_step; /* time steps of a baseline that share the middle one's w */
+    int n_step; /* number of time steps of a baseline that use the w of the middle one */
     const char *note;
-    int by_time;     /* samples as a Measurement Set has them: all baselines of one time, then of the next */
-    int guessed;     /* shapes are not measured */
-    int32_t n_group; /* visibilities of a work group; 0: as measured */
+    int by_time;     /* 1: samples in the order of a Measurement Set, time by time; 0: baseline by baseline */
+    int guessed;     /* 1: shapes are not measured */
+    int32_t n_group; /* number of visibilities of a work group; 0: the measured one */
 } detail;
 
 /* Largest half-support of each class. */
 constexpr int32_t class_half[] = {6, 10, 14, 22, 30, 46, 72};
 constexpr int N_CLASS = sizeof class_half / sizeof class_half[0];
 constexpr int N_PART = 64;
-constexpr int64_t MEASURED = 1 << 22; /* with few samples small groups seem fast, because they fill the GPU */
+constexpr int64_t MEASURED = 1 << 22; /* samples for measuring shapes; with few, small groups fill the GPU better */
 
 struct state {
     const msi_el56 *e;
@@ -34,7 +35,7 @@ struct state {
     std::vector<msi_wproj_sample> sample;
     std::vector<msi_c32> value;
     int64_t first[N_CLASS + 1];
-    int32_t taps[N_CLASS]; /* widest */
+    int32_t taps[N_CLASS]; /* largest number of taps of a class */
     msi_window_shape shape[N_CLASS];
     msi_wproj_kernels kernels;
     buffer d_taps, d_offset, d_table, d_sample, d_value, d_grid;
@@ -48,7 +49,7 @@ int class_of(int32_t half)
     return c;
 }
 
-/* Find sample i of the row's order: its index in the workload, and its place with a frozen plane. */
+/* Find sample i in the row's order. Returns its index in the workload. Returned: *p  its place, with w held constant */
 int64_t sample_at(const state *s, int64_t i, msi_el56_place *p)
 {
     const msi_el56 *e = s->e;
@@ -63,7 +64,7 @@ int64_t sample_at(const state *s, int64_t i, msi_el56_place *p)
     return t * e->n_baseline + b;
 }
 
-/* Collect the samples class after class, each in the row's order. Threads take parts of the samples side by side. */
+/* Collect the samples class by class, each class in the row's order. Threads process parts of the samples. */
 void make_samples(state *s)
 {
     const msi_el56 *e = s->e;
@@ -231,7 +232,7 @@ const detail group_128 = {1, "groups of 128", 0, 0, 128};
 const detail group_512 = {1, "groups of 512", 0, 0, 512};
 const detail group_2048 = {1, "groups of 2048", 0, 0, 2048};
 
-/* A frozen w causes an error on purpose; the row shows its size. */
+/* Rows with a frozen w have errors on purpose, so their tolerances are larger. */
 #define ROW(NAME, TOLERANCE, DETAIL)                                                                                   \
     {                                                                                                                  \
         "el56/" NAME, MSI_EL56_TITLE, "wproj", "window", "grid", "cuda", "fp32", TOLERANCE, &DETAIL, set_up, run,      \

@@ -2,9 +2,9 @@
 /*
  * Random fields, on which msimage-bench runs the strategies of the plan API and checks their results.
  *
- * A field has a store of visibilities and reference results at some pixels of an image and some visibilities of a
+ * A field has a store of visibilities, and reference results at some pixels of an image and at some visibilities of a
  * model. References are direct Fourier sums in double precision, with phases in long double. Visibilities are functions
- * of their index and the seed, so that they can be computed again after a prediction has overwritten them.
+ * of their index and the seed, so they can be computed again after a prediction has overwritten them.
  */
 #ifndef MSI_FIELD_ROWS_H
 #define MSI_FIELD_ROWS_H
@@ -21,14 +21,14 @@ enum {
     MSI_BENCH_FIELD_SOURCES = 64
 };
 
-/* Pixels whose values are known: some corners, middles of edges and the centre, then random ones. */
+/* Pixels with reference values: some corners, middles of edges and the centre, then random pixels. */
 typedef struct msi_bench_field_pixels {
     int n;
     int64_t x[MSI_BENCH_FIELD_MAX_PIXEL], y[MSI_BENCH_FIELD_MAX_PIXEL];
 } msi_bench_field_pixels;
 
 typedef struct msi_bench_field {
-    /* The caller sets these before msi_bench_field_fill; uvw_m becomes the field's, freed by msi_bench_field_free */
+    /* Set by the caller before msi_bench_field_fill. uvw_m then belongs to the field; msi_bench_field_free frees it. */
     msi_image_geometry geometry;
     int64_t n_row;
     int32_t n_chan;
@@ -37,14 +37,14 @@ typedef struct msi_bench_field {
     double freq_hz[MSI_BENCH_FIELD_MAX_CHAN]; /* evenly spaced */
     double *uvw_m;                            /* [n_row][3] */
     double w_min_lambda, w_max_lambda;        /* range of |w| over rows and channels */
-    double flagged;                           /* fraction of samples of weight 0 */
+    double flagged;                           /* fraction of samples with weight 0 */
     int n_pixel;                              /* number of pixels that are checked, up to MSI_BENCH_FIELD_MAX_PIXEL */
     uint64_t seed;
-    int procedural; /* no station table was given */
-    /* Made by msi_bench_field_fill */
+    int procedural; /* 1: no station table was given */
+    /* Set by msi_bench_field_fill. */
     float *weight; /* weights of the store */
     void *vis;
-    int overwritten; /* vis has a prediction, not the random values */
+    int overwritten; /* 1: vis has a prediction, not the random values */
     msi_vis_store store;
     double sum_weight[MSI_BENCH_FIELD_PLANES];
     double rms[MSI_BENCH_FIELD_PLANES + 1]; /* expected rms of the images if phases are random, the PSF last */
@@ -75,29 +75,28 @@ int msi_bench_field_image_error(msi_bench_field *f, const msi_image *image, cons
 int msi_bench_field_residual_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double centre_jy,
                                    double *error);
 
-/* msi_bench_field_model - make n_plane images of MSI_BENCH_FIELD_SOURCES pixels, the rest 0. Returned: *model, freed by
- * msi_image_free
- */
+/* msi_bench_field_model - make n_plane images with MSI_BENCH_FIELD_SOURCES pixels that are not 0. Returned: *model,
+ * freed by msi_image_free */
 int msi_bench_field_model(const msi_bench_field *f, msi_image *model);
 
-/* msi_bench_field_vis_error - compare (relative L2) a prediction of that model with direct sums, at visibilities all
- * over the store. */
+/* msi_bench_field_vis_error - compute the relative L2 error of a prediction of this model, compared with direct sums,
+ * at visibilities spread over the store. */
 void msi_bench_field_vis_error(const msi_bench_field *f, const msi_image *model, double *error);
 
-/* Fields in the geometry of EL56-82, whose uv plane the longest baseline just fits unless a pixel's size is given. */
+/* ---- Fields in the geometry of EL56-82 ---- */
 
-/* The part of the observation that is gridded, and its pixels. Several channels are from 100 to 130 MHz. */
+/* The part of the observation that is gridded, and the image. Several channels are from 100 to 130 MHz. */
 typedef struct msi_field_el56 {
     int64_t n_time, n_pixel; /* pixels a side */
     int32_t n_chan;
     int n_plane;
     msi_precision precision;
-    double cell_asec; /* 0: from the longest baseline */
+    double cell_asec; /* pixel size; 0: the longest baseline just fits in the uv plane */
 } msi_field_el56;
 
 /*
- * msi_field_el56_get - return the last field if it is the same one, else a new field.
- * Returned: *out, borrowed, until the next call
+ * msi_field_el56_get - return the last field if it is the requested one, otherwise a new field.
+ * Returned: *out, borrowed until the next call
  * Returns:  0, MSI_EINPUT (layouts), MSI_ENOMEM
  */
 int msi_field_el56_get(msi_bench_field **out, const msi_field_el56 *wanted, const msi_bench_options *options);
@@ -134,24 +133,25 @@ int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *field, cons
 /*
  * msi_field_strategy_run - image or predict once.
  * Returned: *time  of the stages; members without a stage are not changed
- * Returns:  0 or what the strategy returns
+ * Returns:  0, or any code of the strategy
  */
 int msi_field_strategy_run(msi_field_strategy *s, msi_bench_time *time);
 
-/* msi_field_strategy_error - return the relative error of the last run's worst image, from direct sums. Returns: 0,
- * MSI_ENOMEM */
+/* msi_field_strategy_error - compute the relative error of the last run's worst image, compared with direct sums.
+ * Returns: 0, MSI_ENOMEM */
 int msi_field_strategy_error(msi_field_strategy *s, double *error);
 
 /* msi_field_strategy_end - free the members; NULL-safe. */
 void msi_field_strategy_end(msi_field_strategy *s);
 
-/* msi_field_strategy_row - return a row of a table with the names of its strategy and without functions. */
+/* msi_field_strategy_row - return a table row with the names of a strategy, without functions. */
 msi_bench_row msi_field_strategy_row(const msi_strategy *strategy, msi_precision precision, int predict);
 
-/* msi_field_strategy_serves - return whether a strategy can image, or predict. */
+/* msi_field_strategy_serves - return 1 if a strategy can image, or predict. */
 int msi_field_strategy_serves(const msi_strategy *strategy, int predict);
 
-/* msi_field_strategy_additions - count cells that the samples of all images touch, by the widest kernel. */
+/* msi_field_strategy_additions - return the number of cells that the samples of all images touch, for the widest
+ * kernel. */
 double msi_field_strategy_additions(const msi_field_strategy *s);
 
 /*
@@ -171,10 +171,10 @@ typedef struct msi_plan_regret msi_plan_regret;
 int msi_plan_regret_begin(msi_plan_regret **out, msi_bench_field *field, const msi_field_request *wanted);
 
 /*
- * msi_plan_regret_run - run the chosen plan and all plans of similar estimated time, each a few times, and print their
- * shortest times. Later calls run only the chosen plan.
- * Returned: *time  of the chosen plan; work->note: the regret
- * Returns:  0, what the strategies return
+ * msi_plan_regret_run - run the chosen plan and all plans with similar estimated times, each a few times, and print
+ * their shortest times. Later calls run only the chosen plan.
+ * Returned: *time  of the chosen plan; work->note  the regret
+ * Returns:  0, or any code of the strategies
  */
 int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time *time);
 
@@ -190,7 +190,7 @@ double msi_plan_regret_measured(const msi_plan_regret *r);
 /* msi_plan_regret_end - NULL-safe. */
 void msi_plan_regret_end(msi_plan_regret *r);
 
-/* Rows of whole strategies, by the plan API: a field of SKA-Low, and random inputs. */
+/* ---- Rows of whole strategies, by the plan API ---- */
 
 /* Rows field/, field-small/ and field-8chan/: the default gridder's strategies on the coordinates of rows el56/. */
 msi_bench_table msi_default_rows(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Compare how weights are looked up: nearest sub-offset, linear interpolation, interpolation by the texture unit; time,
- * and the grid's distance from one made with kernels tabulated 64 times as finely. Random samples of a 2048^2 image of
- * 4 degrees; the time includes putting them in order.
+ * Compare lookups of weights: nearest sub-offset, linear interpolation, and interpolation by the texture unit. Rows
+ * show the time, and the difference from a grid made with kernels tabulated 64 times as finely. Samples are random, for
+ * a 2048^2 image of 4 degrees. The time includes sorting them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -47,8 +47,7 @@ double uniform(uint64_t *seed)
     return (double)(*seed >> 11) * 0x1p-53 - 0.5;
 }
 
-/* Make random samples: places uniform over a fifth of the uv plane, |w| up to 300 wavelengths. Tracks do not matter
- * here. */
+/* Make random samples, uniform over a fifth of the uv plane, with |w| up to 300 wavelengths. */
 void make_samples(state *s, int64_t n)
 {
     uint64_t seed = 2016;
@@ -149,7 +148,7 @@ int run(void *in, msi_bench_work *work, msi_bench_time *time)
     return MSI_OK;
 }
 
-/* Sum one square of cells with kernels interpolated in double between sub-offsets 64 times as dense. */
+/* Sum one square of cells with kernels interpolated in double between 64 times as many sub-offsets. */
 void sum_tile(const state *s, const msi_wproj_geometry *fine, const msi_wkernel_set *k, int32_t u0, int32_t v0,
               msi_c64 *truth)
 {
@@ -228,9 +227,9 @@ const detail nearest = {0, 0, "nearest sub-offset"};
 const detail linear = {1, 0, "linear interpolation"};
 const detail texture = {1, 1, "texture interpolation"};
 
-/* The tolerances allow for rounding to an eighth of a cell and for the parabola between two eighths, to which the
- * texture unit's 256 fractions add
- * an eighth of 1/512 of a cell. All times the phase that a cell turns at the image's edge. */
+/* The tolerances allow for rounding to an eighth of a cell, and for the error of linear interpolation between two
+ * eighths; the texture unit's 256 fractions add an eighth of 1/512 of a cell. All are multiplied by the phase of a cell
+ * at the image's edge. */
 #define ROW(NAME, TOLERANCE, DETAIL)                                                                                   \
     {                                                                                                                  \
         "lookup/" NAME, workload_name, "wproj", "window", "grid", "cuda", "fp32", TOLERANCE, &DETAIL, set_up, run,     \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows points/: every strategy, size and precision; sorted and not; from a thousand points to 10^8. */
+/* Rows points/: all strategies, sizes and precisions; sorted and unsorted; 10^3 to 10^8 points. */
 #include <stdio.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct detail {
     int32_t taps;
     msi_precision precision;
     double points;
-    int evaluated; /* the convolution function is computed */
+    int evaluated; /* 1: the convolution function is computed, not tabulated */
     msi_gather_phase phase;
 };
 
@@ -129,7 +129,7 @@ int degrid_all(state *s)
     return msi_window_table_degrid(s->window, &s->job, !s->d->unsorted);
 }
 
-/* Sort and kernel may overlap, so they are timed together; the sort is timed again in a separate round that ends with
+/* Sort and kernel may overlap, so they are timed together. The sort is timed again in a separate round, which ends with
  * the same kernel. */
 int run_overlapping(state *s, msi_bench_time *time)
 {
@@ -158,7 +158,7 @@ int run(void *state_, msi_bench_work *, msi_bench_time *time)
     return s->timer.end(time);
 }
 
-/* Check points spread over the whole list, as many as a second or so of the reference allows. */
+/* Check points spread over the whole list. Their number is limited so that the reference takes about a second. */
 int verify(void *state_, double *error)
 {
     state *s = (state *)state_;
@@ -186,8 +186,8 @@ void add_row(point_rows *l, const char *what, const char *after, const detail &d
 {
     static const char *const strategy_name[] = {"gather", "scatter", "window"};
     const char *precision = d.precision == MSI_FP32 ? "fp32" : "fp64";
-    /* Rounding of a sum of this many random terms is far below 1e-6. Evaluated phases of some turns lose another
-     * digit. */
+    /* The rounding error of a sum of this many random terms is far below 1e-6. Computed phases of several turns lose
+     * one more digit. */
     const bool coarse = d.precision == MSI_FP32 || (d.evaluated && d.phase.precision == MSI_FP32);
     msi_bench_row row = {};
     row.workload = "points: degridding random points, 8192^2 cells, tabulated kernels of 8x8 sub-positions";

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Random inputs: every strategy, direction and precision of the plan API on a small field that the seed draws (size of
- * image and field, array, number of rows, channels and planes, values), compared with direct sums. Rows plan/random
- * time all plans of such a field that reach the accuracy; their error column shows the relative time lost by the chosen
- * plan, for the worst seed.
+ * Random inputs: all strategies, directions and precisions of the plan API on a small field, compared with direct sums.
+ * The seed determines the sizes of image and field, the array, the numbers of rows, channels and planes, and the
+ * values. Rows plan/random time all plans for such a field that reach the accuracy; their error column shows the
+ * relative time that the chosen plan loses, for the worst seed.
  */
 #include <math.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static int64_t between(uint64_t *counter, int64_t low, int64_t high)
     return low + (int64_t)(next_random(counter) * (double)(high - low + 1));
 }
 
-/* Make random uvw: samples all over the uv plane, concentrated at its middle, or all there. */
+/* Make random uvw: samples all over the uv plane, concentrated at its middle, or only at its middle. */
 static void draw_coordinates(msi_bench_field *f, uint64_t *at)
 {
     const double highest = f->freq_hz[f->n_chan - 1] / MSI_SPEED_OF_LIGHT;
@@ -205,7 +205,8 @@ static void add_plans(row_list *l, const detail *d)
     r->free_state = free_plans;
 }
 
-/* A table's accuracy is bounded by its size, most of all where it holds squares that are not interpolated. */
+/* Return the accuracy of a strategy. A table's accuracy is limited by its size; it is lowest for tables of squares,
+ * which are not interpolated. */
 static double accuracy_of(const msi_strategy *s, msi_precision precision)
 {
     const int is_square = strcmp(s->name, "gather") == 0 || strcmp(s->name, "scatter") == 0;

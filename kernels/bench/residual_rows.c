@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Rows of a deconvolution's major cycle: a model is predicted, subtracted from the data and what is left is imaged,
- * by the plan that the cycles before have used, with samples in order where the backend keeps them. The array is one
- * like MeerKAT: 64 dishes, most in a core of 300 m, 900 times of 8 s and 16 channels over 856 to 1712 MHz at
- * declination -45 degrees; residual-small/, for the CPU, has 36 of the times and 1024^2 of the pixels.
+ * Rows of a major cycle of deconvolution: a model is predicted and subtracted from the data, and the residual is
+ * imaged. The plan was used before, so samples are already sorted if the backend keeps them. The array is similar to
+ * MeerKAT: 64 dishes, most in a core of 300 m, 900 times of 8 s, 16 channels over 856 to 1712 MHz, declination -45
+ * degrees. residual-small/, for the CPU, has 36 of the times and 1024^2 of the pixels.
  *
- * Rows plan/meerkat time all plans of this field that reach the accuracy, as rows plan/ of default_rows.c do.
+ * Rows plan/meerkat time all plans for this field that reach the accuracy, as rows plan/ of default_rows.c do.
  *
- * The model is a source at the image's centre, whose visibilities are all alike: what it leaves is the data's image
- * less the PSF times its flux, and both are known as direct sums.
+ * The model is a source at the image's centre, whose visibilities are all equal. The residual is the image of the data
+ * less the PSF times its flux; both are computed by direct sums.
  */
 #include <math.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ typedef struct state {
     msi_planes *model, *residual;
 } state;
 
-/* Place dishes in the plane of the horizon, east and north in metres: a gaussian core, the others log-uniform in
+/* Place dishes in the horizontal plane, east and north in metres: a gaussian core, and other dishes log-uniform in
  * radius. */
 static void lay_dishes(double (*dish)[2])
 {
@@ -75,7 +75,7 @@ static void lay_dishes(double (*dish)[2])
     }
 }
 
-/* Make baselines of all times, from the middle of a track of which all times are two hours. Returns the largest |w|. */
+/* Make the baselines of n_time times in the middle of a track of two hours. Returns the largest |w| */
 static double track(double *uvw_m, int64_t n_time)
 {
     double dish[N_DISH][2], most = 0;
@@ -183,7 +183,7 @@ static int set_up(void **out, const msi_bench_row *row, const msi_bench_options 
     MSI_TRY(make_planes(s));
     const msi_gridder_report *r = &s->report;
     work->n_vis = s->field->store.n_sample;
-    /* Each way. */
+    /* Gridding and degridding. */
     work->n_addition = 2.0 * (double)work->n_vis * r->width * r->width * r->w_width;
     return MSI_OK;
 }
@@ -280,7 +280,7 @@ static void add_row(row_list *l, const workload *w, const msi_strategy *strategy
                                 .no_energy = 1};
 }
 
-/* Make the last row added one that times all plans of its method and backend, in one direction. */
+/* Change the last row to one that times all plans of its method and backend, in one direction. */
 static void turn_into_plans(row_list *l, int predict)
 {
     const int i = l->n - 1;

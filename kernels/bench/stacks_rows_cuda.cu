@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows stacks/ on a GPU: every form, number, case and precision. Rows ..-team are by -gpus, each of which has a run of
- * the subgrids, with nothing to be added up; wall time. */
+/* Rows stacks/ on a GPU: all forms, numbers, cases and precisions. Rows ..-team use the number of GPUs of -gpus: each
+ * has a range of the subgrids, no sums are needed, and wall time is measured. */
 #include <stdio.h>
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace {
 
 constexpr int64_t N_VERIFIED = 4096;
 constexpr int64_t N_CELL = (int64_t)MSI_STACK_PLANES * MSI_STACKS_SIZE * MSI_STACKS_SIZE; /* cells of a subgrid */
-constexpr int ROUNDS = 40; /* rounds that several GPUs are timed over: threads start once */
+constexpr int ROUNDS = 40; /* number of rounds that are timed on several GPUs; their threads start once */
 
 struct detail {
     msi_stack_form form;
     msi_stacks_case which;
     msi_precision precision;
-    int64_t n; /* a subgrid, on average */
+    int64_t n; /* mean number of visibilities of a subgrid */
     int32_t group;
     bool team;
 };
@@ -30,10 +30,11 @@ struct detail {
 struct state {
     const detail *d;
     int device, n_part;
-    state *part[MSI_BENCH_MAX_GPUS]; /* states of all n_part devices, itself first; set in that of the first device */
+    state *
+        part[MSI_BENCH_MAX_GPUS]; /* states of all n_part devices, beginning with this; set for the first device only */
     int64_t all_first[MSI_STACKS_SUBGRIDS + 1]; /* first visibilities of all subgrids */
     int first_subgrid, n_subgrid;
-    int64_t first_vis[MSI_STACKS_SUBGRIDS + 1]; /* [n_subgrid + 1] of the device's */
+    int64_t first_vis[MSI_STACKS_SUBGRIDS + 1]; /* [n_subgrid + 1] first visibilities of the device's subgrids */
     msi_stack_job job;
     msi_stack *stack;
     buffer grid, kernel_u, kernel_v, kernel_w, uvw, value;
@@ -164,7 +165,7 @@ int run_team(state *s, msi_bench_time *time)
     return MSI_OK;
 }
 
-/* Sort and kernel may overlap, so they are timed together, after a round of the same; the sort is timed again in a
+/* Sort and kernel may overlap, so they are timed together, after an untimed round. The sort is timed again in a
  * separate round. */
 int run(void *state_, msi_bench_work *, msi_bench_time *time)
 {
@@ -214,7 +215,7 @@ void free_state(void *state_)
 
 typedef row_list<detail> stack_rows;
 
-/* Rows are listed on machines without a GPU too, so there every form counts as possible. */
+/* Return 1 if the GPU supports streaming. Without a GPU return 1 too, so that all rows are listed. */
 bool can_stream()
 {
     int n_device = 0;
@@ -236,7 +237,7 @@ void add_row(stack_rows *l, const char *after, const detail &d)
     row.direction = "degrid";
     row.backend = "cuda";
     row.precision = fp32 ? "fp32" : "fp64";
-    /* Sums of 256 random terms round far below these. */
+    /* The rounding error of sums of 256 random terms is far below these. */
     row.tolerance = fp32 ? 1e-6 : 1e-14;
     row.set_up = set_up;
     row.run = run;
@@ -261,7 +262,7 @@ void add_rows(stack_rows *l, msi_precision precision)
     for (msi_stacks_case which : {MSI_STACKS_RANDOM, MSI_STACKS_LINE, MSI_STACKS_GROWING})
         for (int64_t n : {16384, 1000000}) add_row(l, "", {MSI_STACK_AUTO, which, precision, n, 0, false});
     add_row(l, "-team", {MSI_STACK_AUTO, MSI_STACKS_RANDOM, precision, 1000000, 0, true});
-    /* Small numbers show where one form becomes faster than another. */
+    /* Small numbers show the number from which a form is faster than another. */
     for (int64_t n : {16, 64, 256, 1024, 4096})
         for (msi_stack_form form : forms) add_row(l, "", {form, MSI_STACKS_RANDOM, precision, n, 0, false});
     for (int32_t group : {1, 4, 8, 16}) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Rows tracks/ and merged/: the moving window on tracks of baselines. Kernels, values and grids are random numbers,
- * functions of their index, so that the reference needs no copy of them. Rows ..-team are by -gpus: each device has
- * some of the baselines and its own grid, and adds up a slice of all grids; wall time, the sum counted.
+ * Rows tracks/ and merged/: the moving window on tracks of baselines. Kernels, values and grids are random functions of
+ * their index, so the reference needs no copy of them. Rows ..-team use the number of GPUs of -gpus: each device has
+ * some of the baselines and its own grid, and sums a slice of all grids. Their time is wall time, including the sum.
  */
 #include <math.h>
 #include <stdio.h>
@@ -36,15 +36,16 @@ typedef struct detail {
 
 constexpr int ROMEIN_TIMES = 2160, MAX_STREAM = 2, PIECES = 8, N_TILE = 24, TILE = 4, N_CHECKED = 3000, MAX_IMAGES = 4;
 constexpr int64_t MOST_MEASURED = 1 << 22;
-constexpr int64_t WORK = (int64_t)3 << 36; /* additions of a row of wide kernels, which take part of the tracks */
+constexpr int64_t WORK = (int64_t)3 << 36; /* additions of a row; rows with wide kernels use a part of the tracks */
 constexpr uint64_t TABLE_SEED = 1ull << 40, VALUE_SEED = 2ull << 40, GRID_SEED = 3ull << 40;
-constexpr uint64_t PART_SEED = 1ull << 33; /* from one device's values to the next one's */
+constexpr uint64_t PART_SEED = 1ull << 33; /* difference of the value seeds of consecutive devices */
 
 /* The state of one device. */
 struct state {
     const detail *d;
     int device, n_part;
-    state *part[MSI_BENCH_MAX_GPUS]; /* states of all n_part devices, itself first; set in that of the first device */
+    state *
+        part[MSI_BENCH_MAX_GPUS]; /* states of all n_part devices, beginning with this; set for the first device only */
     msi_tracks tracks;
     int64_t n;
     std::vector<msi_wproj_sample> sample; /* [n] the device's, in the row's order */
@@ -104,7 +105,7 @@ int fill(void *x, int64_t n, uint64_t seed)
     return MSI_OK;
 }
 
-/* Sort tracks by time, as in a Measurement Set, or by place, as a sort would. */
+/* Reorder samples by time, as in a Measurement Set, or by position. */
 void reorder(state *s)
 {
     std::vector<msi_wproj_sample> &x = s->sample;
@@ -121,7 +122,7 @@ void reorder(state *s)
     }
 }
 
-/* Select device k's baselines. Devices get baselines in turn, since the time of a baseline depends on its length. */
+/* Select device k's baselines. Devices get baselines in turn, because the time of a baseline depends on its length. */
 void take_baselines(state *s, int k, int n_part)
 {
     const int64_t each = s->tracks.n / s->tracks.n_baseline, n_baseline = (s->n + each - 1) / each;
@@ -242,7 +243,7 @@ int time_once(state *s, double *ms)
     return MSI_OK;
 }
 
-/* Time a shape by the better of two runs: the first run of a kernel loads it. */
+/* Time a shape by the faster of two runs, because the first run of a kernel loads it. */
 int time_shape(void *context, const msi_window_shape *shape, double *ms)
 {
     state *s = (state *)context;
@@ -274,7 +275,7 @@ int choose_shape(state *s)
         s->shape = msi_window_tuning_estimate(&problem, shape, n);
         return MSI_OK;
     }
-    /* Every run of the program measures again, since the cache's path cannot be written. */
+    /* The path of the cache cannot be written, so every run of the program measures again. */
     msi_window_shape best;
     int64_t all = s->job.n_vis;
     s->job.n_vis = s->n = std::min(all, MOST_MEASURED);
@@ -347,7 +348,7 @@ int grid_parts(const state *lead)
     return MSI_OK;
 }
 
-/* A device's slice of a grid begins at this number. */
+/* Return the first number of device k's slice of a grid. */
 int64_t slice_at(const state *lead, int64_t k)
 {
     return grid_numbers(lead) * k / lead->n_part;
@@ -358,7 +359,7 @@ float *slice_of(const state *p, int64_t first)
     return static_cast<float *>(p->d_grid) + first;
 }
 
-/* Add the other devices' grids to a device's own in its slice. */
+/* Add the grids of the other devices to the grid of device k, in its slice. */
 int add_slice(void *of, int64_t k)
 {
     const state *lead = static_cast<const state *>(of), *own = lead->part[k];
@@ -409,7 +410,7 @@ void add_to(msi_c64 *sum, msi_c64 x)
     sum->im += x.im;
 }
 
-/* Sums of squares of differences from the truth and of the truth. */
+/* Sums of squares: of the differences from the reference, and of the reference. */
 struct squares {
     double off, all;
     void compare(msi_c64 x, msi_c64 truth)
@@ -424,7 +425,7 @@ struct square {
     msi_c64 cell[TILE][TILE][MAX_IMAGES];
 };
 
-/* Add sample i's part of the square of cells that begins at (u, v). */
+/* Add sample i to the square of cells that begins at (u, v). */
 void add_sample(const state *s, int64_t i, int32_t u, int32_t v, square *sum)
 {
     const detail *d = s->d;
@@ -467,7 +468,7 @@ const state *holder_of(const state *s, int64_t cell)
     return s->part[k];
 }
 
-/* Check a few squares of cells about samples, each against the sum of all samples that touch it. */
+/* Check a few squares of cells around samples, by the sum of all samples that touch them. */
 int verify_grid(state *s, squares *sum)
 {
     const detail *d = s->d;

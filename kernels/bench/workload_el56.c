@@ -21,7 +21,7 @@ static double rad(double deg)
     return deg * MSI_PI / 180;
 }
 
-/* Place half of the stations in a core and the others along three arms of the length of SKA-Low's. */
+/* Place half of the stations in a core, and the others along three arms with the length of those of SKA-Low. */
 static void invent_stations(double (*enu)[3])
 {
     for (int i = 0; i < N_STATION; i++) {
@@ -106,8 +106,8 @@ int msi_el56_array_make(msi_el56_array *a, const msi_bench_options *options, int
     else
         invent_stations(enu);
     a->procedural = !options->layout_dir;
-    /* A smaller scale drops times at the end first, so that neighbours in time remain; below one time it drops stations
-     * all over the array. */
+    /* A smaller scale first drops times at the end, so that neighbours in time remain. Below one time it drops stations
+     * from all parts of the array. */
     a->n_time = times >= 1 ? lrint(times) : 1;
     int n_station = times >= 1 ? N_STATION : (int)fmax(LEAST_STATIONS, ceil(N_STATION * sqrt(times)));
     for (int i = 0; i < n_station; i++) memcpy(enu[i], enu[i * N_STATION / n_station], sizeof enu[i]);
@@ -136,7 +136,7 @@ enum { SCATTER_PLANES = 16, SCATTER_CELLS = 1024 };
 
 static const double field_rad = 0.114;
 
-/* Half-supports follow those of the data set to within two cells. */
+/* Compute half-supports that differ from those of the data set by at most two cells. */
 static void invent_supports(int32_t *half)
 {
     for (int p = 0; p < N_PLANE; p++) half[p] = (int32_t)lrint(4 + 68.0 * p * p / ((N_PLANE - 1) * (N_PLANE - 1.0)));
@@ -203,9 +203,9 @@ static int make_values(msi_el56 *e)
 }
 
 /*
- * Form k(x), x = j / oversample cells, j = 0 .. n - 1: integral over eta in (-1, 1) of taper(eta) exp(2 pi i w (n - 1))
- * cos(pi x eta) with l = eta field / 2, by the midpoint rule; even in eta, so half of it is enough. Cosines of equally
- * spaced x follow from each other.
+ * Compute k(x), x = j / oversample cells, j = 0 .. n - 1: the integral over eta in (-1, 1) of taper(eta)
+ * exp(2 pi i w (n - 1)) cos(pi x eta) with l = eta field / 2, by the midpoint rule. It is even in eta, so half of the
+ * range is summed. Cosines of equally spaced x are computed by a recurrence.
  */
 static void transform_screen(msi_c64 *k, int n, double w_lambda, const msi_pswf *taper)
 {
@@ -226,7 +226,7 @@ static void transform_screen(msi_c64 *k, int n, double w_lambda, const msi_pswf 
     }
 }
 
-/* A kernel is scaled so that the taps of sub-offset 0 sum to 1. */
+/* Scale a kernel so that the taps of sub-offset 0 sum to 1. */
 static void normalise(msi_c64 *k, int32_t half)
 {
     double re = k[0].re, im = k[0].im;
@@ -280,7 +280,8 @@ static int make_kernels(msi_el56 *e, int32_t n_plane, const int32_t *half)
     return MSI_OK;
 }
 
-/* Half of the sampled tiles hold a sample drawn at random, and so lie where samples are dense; half are anywhere. */
+/* Choose the tiles with a reference. Half of them contain a random sample, so they are where samples are dense; the
+ * others are anywhere. */
 static int choose_sample(msi_el56 *e)
 {
     e->n_sample = 0;
@@ -303,7 +304,7 @@ static int choose_sample(msi_el56 *e)
     return msi_alloc(&e->sample, (int64_t)e->n_sample * MSI_EL56_TILE * MSI_EL56_TILE, sizeof *e->sample, "reference");
 }
 
-/* Add a sample to the part of its footprint that lies in one sampled tile. */
+/* Add the part of a sample's footprint that is in one of these tiles. */
 static void add_to_tile(const msi_el56 *e, const msi_el56_place *p, msi_c64 value, int k, msi_c64 *tile)
 {
     const msi_wkernel_set *s = &e->kernels;
@@ -330,7 +331,7 @@ static int make_reference(msi_el56 *e)
     MSI_TRY(choose_sample(e));
     const int64_t n_cell = (int64_t)e->n_sample * MSI_EL56_TILE * MSI_EL56_TILE;
     const int32_t n_tile_u = e->nu / MSI_EL56_TILE;
-    int32_t *sample_of; /* samples of a tile, plus 1 */
+    int32_t *sample_of; /* index of a tile among those with a reference, plus 1; 0: no reference */
     MSI_TRY(msi_alloc(&sample_of, (int64_t)n_tile_u * (e->nv / MSI_EL56_TILE), sizeof *sample_of, "reference"));
     for (int k = 0; k < e->n_sample; k++)
         sample_of[e->sample_v[k] / MSI_EL56_TILE * n_tile_u + e->sample_u[k] / MSI_EL56_TILE] = k + 1;
@@ -365,7 +366,7 @@ static int make_reference(msi_el56 *e)
     return status;
 }
 
-/* Make all members but the coordinates and the scale from w to a plane. */
+/* Compute all members except the coordinates and plane_scale. */
 static int finish(msi_el56 *e, int32_t n_plane, const int32_t *half)
 {
     e->scale_u = (float)-field_rad;

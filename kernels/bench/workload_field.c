@@ -45,7 +45,7 @@ static void set_vis(void *vis, msi_precision precision, int64_t at, msi_c32 x)
         ((msi_c64 *)vis)[at] = (msi_c64){(double)x.re, (double)x.im};
 }
 
-/* Segments are contiguous, each with its planes. */
+/* Make the samples of segment i. Segments are contiguous, each with its planes. */
 static void draw_segment(msi_bench_field *f, int64_t i)
 {
     msi_vis_segment *s = &f->store.segment[i];
@@ -85,7 +85,8 @@ static void sum_weights(msi_bench_field *f)
     }
 }
 
-/* Errors are largest at corners and edges: an eighth of the pixels lies there and in the middle, nine at most. */
+/* Choose the pixels that are checked. Errors are largest at corners and edges, so an eighth of the pixels, at most
+ * nine, are there and in the middle. */
 static void choose_pixels(msi_bench_field *f)
 {
     const int64_t nx = f->geometry.nx, ny = f->geometry.ny, xs[3] = {0, nx / 2, nx - 1}, ys[3] = {0, ny / 2, ny - 1};
@@ -179,8 +180,8 @@ static msi_c64 product(msi_c64 a, msi_c64 b)
 }
 
 /*
- * Add one row in the sums of all planes at all pixels. From one channel to the next, evenly spaced, a phase turns by
- * the same angle.
+ * Add one row to the sums of all planes at all pixels. Channels are evenly spaced, so phases change by a constant angle
+ * from one channel to the next.
  */
 static void add_row(const msi_bench_field *f, const direction *d, int64_t row, double *sum)
 {
@@ -227,7 +228,7 @@ static int make_truth(msi_bench_field *f)
     return MSI_OK;
 }
 
-/* NaN is worse than any number. */
+/* Set *error to the larger error; NaN counts as the largest. */
 static void take_worse(double *error, double other)
 {
     if (!isnan(*error) && !(other <= *error)) *error = other;
@@ -285,8 +286,8 @@ int msi_bench_field_model(const msi_bench_field *f, msi_image *model)
 }
 
 /*
- * Predict a sample from the model image's own values, since a pixel chosen twice has the last flux.
- * Returned: *power, what |V|^2 would be if sources did not interfere
+ * Predict a sample from the values of the model image, because a pixel that is chosen twice has the last flux.
+ * Returned: *power  sum of the squared fluxes, the mean of |V|^2
  */
 static msi_c64 exact_vis(const msi_bench_field *f, const msi_image *model, int plane, int64_t sample, double *power)
 {

@@ -63,7 +63,7 @@ static double gaussian(uint64_t *state)
     return sqrt(-2 * log(1 - r)) * cos(2 * MSI_PI * t);
 }
 
-/* An array on flat ground: core antennas gaussian about the middle, the others log-uniform in distance. */
+/* An array on flat ground: a gaussian core, and other antennas log-uniform in distance. */
 typedef struct layout {
     int n_antenna, n_core;
     double core_sigma_m, far_min_m, far_max_m;
@@ -121,7 +121,7 @@ static int make_tracks(msi_tracks *out, const layout *l, int grid, int oversampl
     MSI_TRY(msi_alloc(&out->sample, out->n_before_merging, sizeof *out->sample, "samples of a workload"));
     double xyz[MAX_ANTENNA][3], longest = 0, w_largest = 0;
     place_antennas(l, xyz);
-    /* The scales follow from the extremes over baselines and times. */
+    /* Find the extremes over baselines and times, which determine the scales. */
     for (int i = 0; i < l->n_antenna; i++)
         for (int j = i + 1; j < l->n_antenna; j++)
             for (int t = 0; t < l->n_time; t += 30) {

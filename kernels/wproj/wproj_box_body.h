@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One precision of the copies that wproj_box_cpu.c makes between box, rows and columns; included by it. */
+/* The transforms of a box in one precision. wproj_box_cpu.c includes this file. */
 
-/* Fold a row of the box into one period, transform it and replace it by the image's columns. */
+/* Fold a row of the box into one period, transform it, and store the image's columns in its place. */
 static void NAME(transform_row)(msi_wproj_box *s, int64_t r)
 {
     int64_t nu = s->plan->grid.nu, nx = s->plan->image.nx;
@@ -20,8 +20,8 @@ static void NAME(transform_row)(msi_wproj_box *s, int64_t r)
     memcpy(row + nx / 2, line, sizeof *row * (size_t)(nx - nx / 2));
 }
 
-/* Transform a row of model columns, read backwards, and cover the box's cells with it: the transpose of transform_row.
- */
+/* Transform a row of model columns, read backwards, and copy it to the cells of the box. This is the transpose of
+ * transform_row. */
 static void NAME(expand_row)(msi_wproj_box *s, int64_t r)
 {
     int64_t nu = s->plan->grid.nu, nx = s->plan->image.nx;
@@ -36,7 +36,7 @@ static void NAME(expand_row)(msi_wproj_box *s, int64_t r)
     }
 }
 
-/* Gather columns of the padded grid: rows of the box that stand for one of its rows add up. */
+/* Gather columns of the padded grid. Rows of the box that are congruent modulo the grid's size are added. */
 static void NAME(gather_columns)(const msi_wproj_box *s, int64_t first, int n_column, char *columns)
 {
     CPLX *out = (CPLX *)(void *)columns;
@@ -52,7 +52,7 @@ static void NAME(gather_columns)(const msi_wproj_box *s, int64_t first, int n_co
     }
 }
 
-/* Scatter columns of the padded grid to the box's rows: the transpose of gather_columns. */
+/* Scatter columns of the padded grid to the rows of the box. This is the transpose of gather_columns. */
 static void NAME(scatter_columns)(msi_wproj_box *s, int64_t first, int n_column, const char *columns)
 {
     const CPLX *from = (const CPLX *)(const void *)columns;

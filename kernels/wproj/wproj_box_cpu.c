@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The two-dimensional transform is two passes of one-dimensional ones: rows of the box that hold something, each folded
- * into one period of the padded grid, of whose transform only the image's columns are kept, in the box's own memory;
- * then those columns, sixteen at a time. From a model the same steps run backwards.
+ * The two-dimensional transform consists of two passes of one-dimensional transforms. The first pass folds each row of
+ * the box that is not empty into one period of the padded grid, transforms it, and stores the image's columns in the
+ * memory of the row. The second pass transforms these columns, sixteen at a time. For prediction, the same steps are
+ * done in reverse order.
  */
 #include "kernels/wproj/wproj_cpu.h"
 
@@ -17,7 +18,7 @@
 
 enum { COLUMNS = 16 };
 
-/* Describe the bucket sort of slices and tiles in the terms of a grid whose windows have one cell. */
+/* Describe the sort by slice and tile as the sort of a w-gridder, whose footprints have one cell. */
 static void describe_sort(msi_wproj_box *s)
 {
     const msi_wproj_geometry *g = &s->plan->grid;

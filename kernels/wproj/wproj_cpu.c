@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A window of the grid, as wide as the widest kernel, plays the role of the registers on a GPU. Cell (u, v) has the
- * place (u mod width, v mod width), so that moving the window replaces only the rows and columns that it leaves by
- * those that it reaches. It moves only as far as a footprint requires.
+ * A window of the grid, as wide as the widest kernel, takes the role of a GPU's registers. Cell (u, v) has the place
+ * (u mod width, v mod width), so moving the window replaces only the rows and columns that leave it. The window moves
+ * only as far as a footprint requires.
  *
  * Source: Romein 2012 section 4.
  */
@@ -23,16 +23,15 @@
 /* Reference implementation of the moving window on the CPU, in plain loops. */
 
 typedef struct window {
-    const msi_wproj_cells *cells; /* the grid below the window */
-    int fp32, loads;              /* loads: cells are read when the window reaches them; else added when it leaves */
+    const msi_wproj_cells *cells; /* the grid */
+    int fp32, loads;              /* loads: 1: read cells that enter the window; 0: add cells that leave it */
     int32_t width;
     int64_t u, v;  /* its first cell */
     int has_place; /* 0 before the first sample */
-    msi_c64 *held; /* [width][width] by place */
+    msi_c64 *held; /* [width][width] cells of the window, by place */
 } window;
 
-/* msi_wproj_window_bytes - return the bytes of span->scratch for the functions below and half-supports up to
- * half_max. */
+/* Return the bytes of span->scratch that the functions below need for half-supports up to half_max. */
 static int64_t msi_wproj_window_bytes(int32_t half_max)
 {
     int64_t width = msi_wkernel_taps(half_max);
@@ -44,7 +43,8 @@ static msi_c64 *place_of(const window *w, int64_t u, int64_t v)
     return w->held + msi_wproj_wrap(v, w->width) * w->width + msi_wproj_wrap(u, w->width);
 }
 
-/* Return a cell's element; -1 outside. The window, but no footprint, may extend beyond the cells' edge. */
+/* Return the element of a cell, or -1 if it is outside of the grid. The window may extend beyond the grid's edge, but
+ * footprints do not. */
 static int64_t element_of(const window *w, int64_t u, int64_t v)
 {
     const msi_wproj_cells *c = w->cells;
@@ -66,7 +66,7 @@ static void leave(const window *w, int64_t u, int64_t v)
     msi_wproj_cell_add(w->cells->cells, element_of(w, u, v), w->fp32, sum);
 }
 
-/* Enter or leave the cells of the window: all, or only those that are not in a window at (u, v). */
+/* Call enter or leave for cells of the window: for all, or for those that are not in a window at (u, v). */
 static void each_cell_outside(window *w, int64_t u, int64_t v, int all, int entering)
 {
     for (int64_t y = w->v; y < w->v + w->width; y++)
@@ -80,7 +80,7 @@ static void each_cell_outside(window *w, int64_t u, int64_t v, int all, int ente
         }
 }
 
-/* Find the window's first cell after the least movement from `from` that takes in first .. first + taps - 1. */
+/* Return the first cell of a window that is moved from `from` just far enough to contain first .. first + taps - 1. */
 static int64_t moved(int64_t from, int32_t width, int64_t first, int32_t taps)
 {
     return first < from ? first : first + taps > from + width ? first + taps - width : from;
@@ -155,8 +155,8 @@ static void run_span(const msi_wproj_span *s, const msi_wproj_cells *cells, int 
     if (w.has_place && !degrids) each_cell_outside(&w, 0, 0, 1, 0);
 }
 
-/* msi_wproj_window_grid_f32, .._f64 - msi_wproj_grid_fn. msi_wproj_window_degrid_f32, .._f64 - msi_wproj_degrid_fn.
- * Sums in double; the suffix is the precision of the cells. */
+/* Functions of types msi_wproj_grid_fn and msi_wproj_degrid_fn. The suffix is the precision of the cells; sums are in
+ * double. */
 static void msi_wproj_window_grid_f32(const msi_wproj_span *span, const msi_wproj_cells *target)
 {
     run_span(span, target, 1, 0);
@@ -178,9 +178,8 @@ static void msi_wproj_window_degrid_f64(const msi_wproj_span *span, const msi_wp
 }
 
 /*
- * Degridding with exchanged loops: the outer loop is over rows of cells, the inner one over the visibilities whose
- * footprints contain the row. About a hundred samples at a time are sorted by row; two bookmarks advance through them
- * with the row.
+ * Degridding with exchanged loops. The outer loop is over rows of cells, and the inner one over visibilities whose
+ * footprints contain the row. Groups of samples are sorted by row. Two indices move through the group with the row.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Scatter".
  */
@@ -203,7 +202,7 @@ static int by_row(const void *a, const void *b)
     return (x->place.v > y->place.v) - (x->place.v < y->place.v);
 }
 
-/* Add row v's part to a visibility whose footprint may reach it. */
+/* Add the contribution of row v to a visibility, if its footprint contains the row. */
 static void add_row(const msi_wproj_span *s, const msi_wproj_cells *c, int fp32, int64_t v, scattered *vis)
 {
     const msi_wproj_place *p = &vis->place;
@@ -254,7 +253,7 @@ static void scatter_span(const msi_wproj_span *s, const msi_wproj_cells *c, int 
     if (n) scatter_group(s, c, fp32, vis, n);
 }
 
-/* msi_wproj_scatter_degrid_f32, .._f64 - msi_wproj_degrid_fn; sums in double. The suffix is the cells' precision. */
+/* Functions of type msi_wproj_degrid_fn. The suffix is the precision of the cells; sums are in double. */
 static void msi_wproj_scatter_degrid_f32(const msi_wproj_span *span, const msi_wproj_cells *source)
 {
     scatter_span(span, source, 1);
@@ -266,10 +265,11 @@ static void msi_wproj_scatter_degrid_f64(const msi_wproj_span *span, const msi_w
 }
 
 /*
- * Threads process tiles. Tiles of one colour (2 x 2) are a tile apart, which no footprint spans, so two threads never
- * write to the same cell, and the order of a sum does not depend on the number of threads. A tile with many samples is
- * gridded in a buffer that stays in cache. In fp32 it is added to a buffer in double every few hundred samples, since a
- * float sum of the 1e5 samples that an array's core has in a cell would have an error of 1e-5.
+ * Threads process tiles, which have 2 x 2 colours. Tiles of one colour are processed at the same time. They are one
+ * tile apart, and no footprint is that wide, so two threads never write to the same cell. The order of a sum does not
+ * depend on the number of threads. A tile with many samples is gridded in a buffer that stays in cache. In fp32, this
+ * buffer is added to a buffer in double after every few hundred samples, because cells near the array's core have 1e5
+ * samples, and a float sum of them would have an error of 1e-5.
  */
 
 /* Measured on one core of a Zen 5 server with AVX-512; the ratios are similar on other machines. A cell of a full
@@ -279,7 +279,7 @@ const msi_wproj_cost msi_wproj_cpu_cost = {
     .full_tap_s = 2.2e-9,
     .table_s = 1e-9};
 
-/* A tile gets its own buffer if it has at least one sample for CELLS_FOR_SAMPLE cells. A float buffer sums
+/* A tile gets its own buffer if it has at least one sample for every CELLS_FOR_SAMPLE cells. A float buffer sums up to
  * SAMPLES_IN_FLOAT samples. */
 enum { CELLS_FOR_SAMPLE = 16, SAMPLES_IN_FLOAT = 512 };
 
@@ -557,7 +557,7 @@ static msi_wproj_degrid_fn degrid_function(msi_wproj_cpu_form form, int fp32)
     }
 }
 
-/* Degrid one plane of a slice's samples tile by tile, so that the cells that they share stay in cache. */
+/* Degrid a slice's samples of one plane, tile by tile, so that the cells that they share stay in cache. */
 static void degrid_slice(const msi_wproj_box *s, msi_wproj_cpu_form form, const msi_vis_store *store, int plane,
                          int32_t slice, char *scratch)
 {

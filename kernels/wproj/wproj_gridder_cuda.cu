@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Images by w-projection on the GPU, slice of w by slice. The samples of a slice are added to a box of cells that
- * contains just their footprints, whose place is found before (SDP memo "Vertical prototyping of the gridding
- * algorithm" section 11: memory for the trimmed grid alone); the box is folded onto the padded grid, transformed, and
- * added to the image under the slice's screen. A store that fits the device is uploaded once; a larger one passes in
- * batches, once for each slice. The strategy adds samples to the box: tile by tile, or by a moving window.
+ * Imaging by w-projection on the GPU, slice by slice of w. For each slice:
+ *   1. The strategy adds the slice's samples to a box of cells that contains just their footprints, tile by tile or by
+ *      a moving window. Memory is needed only for this trimmed grid (SDP memo "Vertical prototyping of the gridding
+ *      algorithm", section 11).
+ *   2. The box is folded onto the padded grid and transformed.
+ *   3. The result is multiplied by the slice's screen and added to the image.
+ * A store that fits on the device is uploaded once. A larger one is uploaded in batches, once for each slice.
  */
 #include "kernels/wproj/wproj_cuda.h"
 
@@ -17,7 +19,7 @@
 #include "kernels/wproj/wproj_slices_cuda.cuh"
 #include "kernels/wproj/window/wproj_window_gridder_cuda.h"
 
-/* Rates of one H200, rounded; only ratios matter. */
+/* Rates of an H200, rounded. Only their ratios matter for the choice of a strategy. */
 extern const msi_wproj_cost msi_wproj_cuda_tile_cost = {
     {4e12, 1e-11, 2e-10, 1.5e-12, MSI_WPROJ_TILE}, 6e-12, 1e-12, 2e-4};
 extern const msi_wproj_cost msi_wproj_cuda_window_cost = {{4e12, 1e-11, 5e-10, 2e-12, 8}, 2e-12, 1e-12, 2e-4};
@@ -28,7 +30,7 @@ typedef std::unique_ptr<msi_wproj_sorter, void (*)(msi_wproj_sorter *)> sorter_o
 typedef std::unique_ptr<msi_wproj_tile, void (*)(msi_wproj_tile *)> tile_owner;
 typedef std::unique_ptr<msi_window_gridder, void (*)(msi_window_gridder *)> window_owner;
 
-/* Return whether full sub-offsets are kept: for interpolation, and if they exceed the bits of a head. */
+/* Return whether sub-offsets are kept in full: for interpolation, or because they do not fit in a head. */
 int are_sub_offsets_whole(const msi_wproj_geometry *g)
 {
     return g->linear || g->oversample > MSI_WPROJ_MAX_OVERSAMPLE;
@@ -46,7 +48,7 @@ msi_wproj_sorter_spec sorter_spec(const msi_wproj_plan *plan, int n_image)
     return s;
 }
 
-/* Bytes of a sample while it is processed. With tiles CUB needs some more. */
+/* Return the bytes of a sample while it is processed. For tiles this includes some memory of CUB. */
 int64_t working_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form, int n_image)
 {
     if (form == MSI_WPROJ_CUDA_WINDOW)
@@ -69,13 +71,13 @@ int64_t image_bytes(const msi_wproj_plan *plan)
     return box_bytes(plan) + msi_image_n_pixel(&plan->image) * (int64_t)sizeof(double);
 }
 
-/* Kernels are kept in their original layout, and again in the layout for tiles. */
+/* Return the bytes that do not depend on the number of images. For tiles, kernels are stored in two layouts. */
 int64_t fixed_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form)
 {
     return grid_bytes(plan) + plan->table_bytes * (form == MSI_WPROJ_CUDA_TILE ? 2 : 1);
 }
 
-/* Gridding of one slice's samples by a strategy. */
+/* A strategy, which grids the samples of one slice at a time. */
 struct slice_form {
     virtual ~slice_form() = default;
     /* Allocate memory for batches of up to `capacity` samples, `most` of them in one slice. */
@@ -250,8 +252,8 @@ template <typename T> class imager : slices<T> {
     buffer d_sum;
     int64_t loaded = -1; /* first segment of the batch on the device */
 
-    /* Choose as many simultaneous images as fit together with a small batch of samples; batches get the rest of the
-     * memory. */
+    /* Choose the number of images of a pass: as many as fit together with a small batch of samples. Batches get the
+     * rest of the memory. */
     int prepare(int n_wanted)
     {
         int64_t usable;
@@ -284,7 +286,7 @@ template <typename T> class imager : slices<T> {
         return correct(image);
     }
 
-    /* Upload the batch that begins at a segment, unless it is on the device. */
+    /* Upload the batch that begins at a segment, unless it is on the device already. */
     int ready_batch(int64_t first)
     {
         if (loaded == first) return MSI_OK;
@@ -303,7 +305,7 @@ template <typename T> class imager : slices<T> {
         return MSI_OK;
     }
 
-    /* Make one box that is large enough for each slice, and the strategy's memory for it. */
+    /* Allocate a box that is large enough for every slice, and the strategy's memory. */
     int fit_box()
     {
         int64_t capacity = 0, most;
@@ -337,7 +339,7 @@ template <typename T> class imager : slices<T> {
         return dim3((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
     }
 
-    /* Add the box's transform to the images. There may be thousands of slices, so their sum is in double. */
+    /* Add the transform of the box to the images. There may be thousands of slices, so the sum is in double. */
     int add_slice(int32_t slice)
     {
         const gpu_range range("transform slice");
@@ -378,7 +380,7 @@ template <typename T> class imager : slices<T> {
 
 } // namespace
 
-/* Kernels may take an eighth of the device's memory, and as many elements as tiles can number. */
+/* Kernels may take an eighth of the device's memory, and as many elements as the tile code can index. */
 int msi_wproj_cuda_table_bytes(int device, int64_t *bytes)
 {
     const int64_t most = (int64_t)8 << 30;

@@ -22,16 +22,16 @@ struct msi_plan {
     msi_wproj_predict_form predicts;
     int device; /* CUDA ordinal */
     int lasts;
-    void *kept; /* memory of the model, kept while the store is filled again */
+    void *kept; /* memory of a prediction, kept for the next one */
 #endif
 };
 
-/* The restrictions of a strategy; zeros mean that it supports everything except textures. */
+/* The restrictions of a strategy. If all are 0, it supports everything except textures. */
 typedef struct wproj_strategy {
     const char *name;    /* name of the row */
     const char *at_work; /* the same with its backend, for messages */
     int full_alone;      /* 1: supports only full kernels of the nearest sub-cell */
-    int full_nearest;    /* 1: interpolates only separable kernels; full ones are of the nearest sub-cell */
+    int full_nearest;    /* 1: does not interpolate full kernels, but separable ones */
     int textures;        /* 1: also interpolates by texture units, in fp32 */
     const msi_wproj_cost *cost;
     msi_wproj_cpu_form cpu;
@@ -48,10 +48,10 @@ static const wproj_strategy *find_wproj_strategy(const wproj_strategy *all, cons
     return all;
 }
 
-/* Ratio of the times of plain loops and vectorised ones. */
+/* The time of plain loops divided by that of vectorised loops. */
 static const double PLAIN_TIMES = 20;
 
-/* Kernels may use a quarter of the remaining memory, up to a size that caches can serve. */
+/* Kernels may use a quarter of the remaining memory, but not more than caches can serve. */
 static int64_t host_table_bytes(int64_t host_bytes)
 {
     const int64_t most = (int64_t)1 << 30, least = (int64_t)1 << 24;
@@ -158,7 +158,7 @@ static int make_on_host(msi_plan *p, const msi_wkernel_spec *spec)
     return msi_wkernel_make(&p->kernels, spec);
 }
 
-/* Make the plan's kernels when they are first needed. */
+/* Make the plan's kernels, unless they exist already. */
 static int make_kernels(msi_plan *p, int (*maker)(msi_plan *p, const msi_wkernel_spec *spec))
 {
     if (p->has_kernels) return MSI_OK;

@@ -8,17 +8,17 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* The part of the accuracy for each error. The sum of their squares is less than 0.96. */
+/* The part of the accuracy that each error may take. The sum of the squares is less than 0.96. */
 static const double CUT = 0.5, SUB_CELL = 0.5, PLANE = 0.5, CROSS_TERMS = 0.38, ROUNDING = 0.15;
 
-/* A taper that is small at the image's edge amplifies rounding there. At most this many units in the last place are
- * allowed, whatever the accuracy, so that gridding and degridding stay adjoint. */
+/* A taper that is small at the image's edge amplifies rounding errors there. At most this many units in the last place
+ * are allowed for any accuracy, so that gridding and degridding stay adjoint. */
 static const double ROUNDING_UNITS = 16;
 
 static const double MAX_SIGMA = 2.5;
 static const int64_t TABLE_BYTES = (int64_t)1 << 30;
 
-/* In addition to its support a footprint may touch one cell due to rounding and seven due to whole vectors. */
+/* In addition to its support, a footprint may touch one cell because of rounding and seven because of whole vectors. */
 enum { TILE_MARGIN = 10 };
 
 enum { LEAST_TILE = 32, LEAST_GRID = 32, MAX_OVERSAMPLE = 4096, MAX_SLICE = 65536, HALF_LIMIT = 128 };
@@ -67,8 +67,8 @@ static int is_sqrt(const task *t)
     return t->r->spacing == MSI_WPROJ_SPACING_SQRT;
 }
 
-/* Count the planes for residuals up to r_max: a phase is off by half of their distance times half of the range of n -
- * 1. With square-root spacing the largest distance is at the top: twice the mean. */
+/* Return the number of planes for residuals up to r_max. The phase error is half of the distance between planes times
+ * half of the range of n - 1. With square-root spacing the last distance is the largest, twice the mean. */
 static double planes_for(const task *t, double r_max)
 {
     if (!t->has_w) return 1;
@@ -90,7 +90,8 @@ static int is_linear(msi_kernel_lookup lookup)
     return lookup != MSI_KERNEL_NEAREST;
 }
 
-/* A sub-cell's error is first / oversample, from rounding positions, + second / oversample^2, from interpolating. */
+/* Compute the terms of the sub-cell error, first / oversample + second / oversample^2. The first is due to rounding of
+ * positions, the second to interpolation. */
 static void sub_cell_terms(double x, double y, msi_kernel_lookup lookup, double *first, double *second)
 {
     const double texture_steps = 256;
@@ -115,8 +116,8 @@ static int32_t oversample_for(const task *t, double x, double y, msi_kernel_look
     return os > MAX_OVERSAMPLE ? MAX_OVERSAMPLE + 2 : 2 * (int32_t)ceil(0.5 * os);
 }
 
-/* Rounding of the grid's sums is amplified where the taper is small: the error of the whole image, or half of the
- * corner pixel's if that is more. */
+/* Estimate the error from rounding of the grid's sums, which is amplified where the taper is small. The result is the
+ * error of the whole image, or half the error of the corner pixel if that is larger. */
 static double rounding_error(const msi_pswf *u, const msi_pswf *v, msi_precision precision)
 {
     double rms_u, edge_u, rms_v, edge_v, epsilon = precision == MSI_FP32 ? FLT_EPSILON : DBL_EPSILON;
@@ -145,8 +146,8 @@ static void spec_of(const task *t, const msi_image_geometry *grid, const msi_psw
                                .precision = t->r->precision};
 }
 
-/* The growth of a half-support in cells per wavelength of w: the rate at which the screen's phase turns at the
- * corner. */
+/* Return the growth of a half-support in cells per wavelength of w. It is the rate at which the screen's phase turns at
+ * the image's corner. */
 static double growth(const task *t, const msi_image_geometry *grid)
 {
     double l = 0.5 * (double)t->r->image.nx * grid->cell_x_rad, m = 0.5 * (double)t->r->image.ny * grid->cell_y_rad;
@@ -166,7 +167,7 @@ static double table_elements(const candidate *c, int two_axes, double half)
     return c->form == MSI_WKERNEL_FULL ? axis * axis : axis * (two_axes ? 2 : 1);
 }
 
-/* Sum the cost model's seconds for transforms, screens, samples and tables. */
+/* Return the seconds of a candidate by the cost model, for transforms, screens, samples and tables. */
 static double cost_of(const task *t, const candidate *c, const msi_image_geometry *grid, double r_max)
 {
     const msi_wproj_cost *rate = t->r->cost;
@@ -179,15 +180,15 @@ static double cost_of(const task *t, const candidate *c, const msi_image_geometr
     double taps = (low + sqrt(low * high) + high) / 3;
     double tap_s = c->form == MSI_WKERNEL_FULL ? rate->full_tap_s : base->tap_s;
     double samples = (double)t->r->n_sample * (base->sample_s + taps * tap_s);
-    /* A kernel's transform needs a node for each turn of its phase, and some more. The number of distances is
-     * half-support times sub-cells. */
+    /* The quadrature for a kernel needs a node for each turn of the phase, and some more. The number of distances is
+     * the half-support times the number of sub-cells. */
     double half = 0.5 * (c->half_low + c->half_high), distance = (half + 0.5) * c->oversample;
     double node = 48 + 4 * half + 2 * r_max * -t->n_min;
     double plane = c->form == MSI_WKERNEL_FULL ? distance * node * (node + distance) : distance * node;
     return t->r->n_image * (c->n_slice * (planes + rate->slice_s) + samples) + c->n_plane * plane * rate->table_s;
 }
 
-/* Fill in a candidate whose width, sigma, form, lookup and slices are set. Returns 1 where it can be used. */
+/* Complete a candidate whose width, sigma, form, lookup and n_slice are set. Returns 1 if it can be used. */
 static int complete(const task *t, candidate *c)
 {
     msi_image_geometry grid = padded(t, c->sigma);
@@ -214,7 +215,7 @@ static int complete(const task *t, candidate *c)
     return 1;
 }
 
-/* Try numbers of slices for a candidate. *best becomes the cheapest of them if it is cheaper than *best. */
+/* Try numbers of slices for a candidate, and update *best if one of them is cheaper. */
 static void try_slices(const task *t, candidate c, candidate *best)
 {
     int one = !t->has_w || t->w_high <= t->w_low;
@@ -230,7 +231,7 @@ static void try_slices(const task *t, candidate c, candidate *best)
     }
 }
 
-/* Return whether the request allows a form together with a lookup. */
+/* Return whether the request allows a combination of form and lookup. */
 static int is_open(const msi_wproj_request *r, msi_wkernel_form form, msi_kernel_lookup lookup)
 {
     int full = form == MSI_WKERNEL_FULL;
@@ -246,7 +247,7 @@ static int choose(const task *t, candidate *best)
     const msi_wproj_request *r = t->r;
     *best = (candidate){.cost_s = HUGE_VAL};
     for (int width = 3; width <= MSI_PSWF_MAX_WIDTH; width++) {
-        /* The error of a pswf is the truncation error of a kernel without w; half of it for each axis. */
+        /* The error of the pswf is the truncation error of a kernel without w, half of it from each axis. */
         double sigma = msi_pswf_least_sigma(width, 0.35 * CUT * r->accuracy);
         for (int i = 0; i < 3 && sigma * wider[i] <= MAX_SIGMA; i++) {
             candidate found = *best;
@@ -363,14 +364,14 @@ int msi_wproj_plan_make(msi_wproj_plan *plan, const msi_wproj_request *r)
     task t = {.r = r, .n_min = msi_field_n_range(&r->image)};
     t.w_low = r->w_min_lambda <= r->w_max_lambda ? r->w_min_lambda : 0;
     t.w_high = fmax(t.w_low, r->w_max_lambda);
-    /* Where no pixel's phase ever turns by a tenth of the accuracy, w is left out. */
+    /* Ignore w if no pixel's phase turns by more than a tenth of the accuracy. */
     t.has_w = 2 * MSI_PI * t.w_high * -t.n_min > 0.1 * r->accuracy;
     if (r->oversample % 2)
         return msi_error_set(MSI_ERANGE, "kernels oversampled %d times: the number must be even", r->oversample);
     candidate best;
     MSI_TRY(choose(&t, &best));
     int rc = build(plan, &t, &best);
-    /* If the screen is steeper than estimated, as near the horizon, try thinner slices if possible. */
+    /* Near the horizon the screen may be steeper than estimated. Then try thinner slices. */
     while (rc == MSI_ERANGE && !r->n_slice && t.has_w && best.n_slice < MAX_SLICE / 2) {
         best.n_slice *= 2;
         if (!complete(&t, &best)) break;

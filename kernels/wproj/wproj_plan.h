@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A plan of w-projection: padding and taper, slices and planes of w, form, support and oversampling of the kernels, all
- * chosen together from the accuracy, the memory and a model of the cost. */
+/* A plan of w-projection: padding and taper, slices and planes of w, and form, support and oversampling of the kernels.
+ * All are chosen together from the accuracy, the memory and a cost model. */
 #ifndef MSI_WPROJ_PLAN_H
 #define MSI_WPROJ_PLAN_H
 
@@ -21,12 +21,12 @@ typedef enum msi_wproj_spacing {
     MSI_WPROJ_SPACING_EVEN
 } msi_wproj_spacing;
 
-/* A backend's rates, rounded; only ratios matter. */
+/* The rates of a backend, rounded. Only their ratios matter. */
 typedef struct msi_wproj_cost {
     msi_cost_model base; /* tap_s: of a separable kernel */
-    double full_tap_s;   /* seconds a cell that a sample touches with a full kernel */
-    double table_s;      /* seconds a multiply-add of computing kernels */
-    double slice_s;      /* seconds of a slice of w, independent of its content */
+    double full_tap_s;   /* seconds per cell that a sample touches with a full kernel */
+    double table_s;      /* seconds per multiply-add when kernels are computed */
+    double slice_s;      /* seconds per slice of w, independent of its content */
 } msi_wproj_cost;
 
 /* The request for a plan. The plan chooses members that are AUTO or 0. */
@@ -48,14 +48,14 @@ typedef struct msi_wproj_request {
     const msi_wproj_cost *cost; /* borrowed for the call */
 } msi_wproj_request;
 
-/* The relative error of a sample's response from each source, at the worst place of the image and the worst fraction of
- * a cell. */
+/* The relative errors of a sample's response by source, at the worst place of the image and the worst fraction of a
+ * cell. */
 typedef struct msi_wproj_errors {
     double cut;       /* truncation of kernels, including the taper's aliasing */
-    double sub_cell;  /* rounding to, or interpolating between, sub-offsets */
-    double plane;     /* rounding w to a plane */
-    double separable; /* omitted cross terms of n - 1 */
-    double rounding;  /* rounding error of floating point */
+    double sub_cell;  /* rounding to sub-offsets, or interpolation between them */
+    double plane;     /* rounding of w to a plane */
+    double separable; /* cross terms of n - 1 that separable kernels omit */
+    double rounding;  /* floating-point rounding */
 } msi_wproj_errors;
 
 typedef struct msi_wproj_plan {
@@ -70,7 +70,7 @@ typedef struct msi_wproj_plan {
     int32_t half_max;
     int32_t tile; /* edge of a CPU tile in cells: footprints of a tile reach only its neighbours */
     msi_wproj_errors errors;
-    double error_estimate; /* the five errors, added in squares */
+    double error_estimate; /* root of the sum of the squares of the five errors */
     int64_t table_bytes;   /* bytes of the tables of the kernels */
     double cost_s;         /* the model's estimate for n_image images on one unit of the backend */
 } msi_wproj_plan;
@@ -81,31 +81,32 @@ typedef struct msi_wproj_plan {
  * Given:    request  borrowed for the call
  * Returned: *plan, freed by msi_wproj_plan_free
  * Returns:  0, MSI_ERANGE (kernels of this accuracy would not fit the memory, or no kernel reaches it), MSI_ENOMEM
- * Notes:    With x, y the image's edge in cycles a cell and half as much of the accuracy as each error may take:
+ * Notes:    The errors are, with x and y the image's edge in cycles per cell:
  *           sub-cell, nearest       pi (x + y) / oversample
- *           sub-cell, linear        (2 pi)^2 (x^2 + y^2) / (12 oversample^2), the mean amplitude being divided out
- *           and by texture          pi (x + y) / (256 oversample) more, what rounding fractions to 1/256 leaves
- *           plane                   pi dw |n - 1|max / 2, dw the planes' distance, the middle of n - 1 being exact
+ *           sub-cell, linear        (2 pi)^2 (x^2 + y^2) / (12 oversample^2), after division by the mean amplitude
+ *           sub-cell, texture       pi (x + y) / (256 oversample) more, from rounding fractions to 1/256
+ *           plane                   pi dw |n - 1|max / 2, with dw the distance between planes; it is 0 at the middle
+ *                                   of the range of n - 1
  *           separable               2 pi |r|max times msi_wkernel_separable_error
- *           cut                     measured on each plane's kernel (msi_wkernel_supports)
- *           Each bounds its own part of the response to any one sample. The estimate, their root of squares, holds
- *           for images of many samples, whose fractions differ, and is then several times too large; the response to a
- *           lone sample errs by their sum at most.
+ *           cut                     measured for the kernel of each plane (msi_wkernel_supports)
+ *           Each bounds one part of the error of the response to a single sample; the total is at most their sum. The
+ *           estimate, the root of the sum of squares, is for images of many samples with different fractions. It is
+ *           several times too large for them.
  */
 int msi_wproj_plan_make(msi_wproj_plan *plan, const msi_wproj_request *request);
 
-/* msi_wproj_plan_free - free the plan's memory and zero it; does nothing for a plan of zeros. */
+/* msi_wproj_plan_free - free the plan's memory and set it to zero. Does nothing if it is zero already. */
 void msi_wproj_plan_free(msi_wproj_plan *plan);
 
 /*
- * msi_wproj_kernel_spec - return the specification of the plan's kernels.
- * Returned: *spec, pointing into the plan and to *w_lambda [n_plane], which the caller frees with msi_free
+ * msi_wproj_kernel_spec - fill in the specification of the plan's kernels.
+ * Returned: *spec, with pointers into the plan and to *w_lambda [n_plane], which the caller frees with msi_free
  * Returns:  0, MSI_ENOMEM
  */
 int msi_wproj_kernel_spec(const msi_wproj_plan *plan, msi_wkernel_spec *spec, double **w_lambda);
 
 /*
- * msi_wproj_factors - return the factor of a pixel's sum along x (axis 0) or y (axis 1): 1 / taper.
+ * msi_wproj_factors - compute the factors 1 / taper along x (axis 0) or y (axis 1).
  * Returned: *factor [nx or ny], freed by msi_free
  * Returns:  0, MSI_ENOMEM
  */
@@ -113,7 +114,7 @@ int msi_wproj_factors(const msi_wproj_plan *plan, int axis, double **factor);
 
 /* The strategies of w-projection. */
 
-/* On the CPU: "tile" is the fast form, the others are plain loops. */
+/* On the CPU. "tile" is vectorised; the others are plain loops. */
 extern const msi_strategy_ops msi_wproj_cpu_ops;         /* strategies "tile" and "window" */
 extern const msi_strategy_ops msi_wproj_cpu_predict_ops; /* strategies "gather" and "scatter", which only degrid */
 

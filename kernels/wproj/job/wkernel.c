@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Kernels are even in u and in v, and only a few hundred distances |t - s / oversample| occur. So the transform is a
- * cosine sum over Gauss-Legendre nodes, as two products of small matrices, and not a transform of a zero-padded plane:
- * it computes only the required values, to rounding, without aliasing in t. (For a half-support of 6 and 20 sub-cells a
- * padded transform would take some 60 times the operations.)
+ * Kernels are even in u and in v, and only a few hundred distances |t - s / oversample| occur. So a kernel is computed
+ * as a cosine sum over Gauss-Legendre nodes, by two products of small matrices. An FFT of a zero-padded plane would
+ * alias in t and compute many unused values: for a half-support of 6 and 20 sub-cells it would take about 60
+ * times the operations.
  *
- * The truncation error is estimated in the image. At a fixed m a full kernel summed over all taps in v is the kernel of
- * one dimension with the screen's profile along that m, so one-dimensional kernels give the error of truncating one
- * axis, at any place of the image. The errors of the two axes add.
+ * The truncation error is estimated in the image. A full kernel that is summed over all taps in v is a one-dimensional
+ * kernel at each fixed m, with the screen's profile along l at that m. So one-dimensional kernels give the error of
+ * truncating one axis anywhere in the image. The errors of the two axes add.
  */
 #include "kernels/wproj/job/wkernel.h"
 
@@ -31,9 +31,9 @@ static double taper_at(const msi_pswf *w, double x)
     return msi_pswf_transform(w, x) / w->transform_at_0;
 }
 
-/* n - return 1 inside the image, continued outside by its parabola: an edge that only the tangent crosses has a kink in
- * its second derivative, whose transform doubles the supports at an accuracy of 1e-3. Near the horizon the curvature is
- * limited, since these pixels are not kept. */
+/* Return n - 1 at (l, m). Outside of the image it is continued by the parabola that fits at the edge. Continuation by
+ * the tangent would leave a jump of the second derivative, which doubles the supports at an accuracy of 1e-3. The
+ * curvature is limited near the horizon, because those pixels are not kept. */
 static double screen(double l, double m, double half_l, double half_m)
 {
     double lc = fmin(l, half_l), mc = fmin(m, half_m), value = msi_n_minus_1(lc, mc), inside = 1 - lc * lc - mc * mc;
@@ -43,8 +43,8 @@ static double screen(double l, double m, double half_l, double half_m)
     return value - along / n - 0.5 * (k * (dl * dl + dm * dm) + k * k * k * along * along);
 }
 
-/* A separable kernel's part along one axis is half of the screen's sum at both ends of the other axis, so that at the
- * corners of the range of l^2 m^2 the errors are equal and opposite. */
+/* Return the part along one axis of a separable kernel's n - 1. It is the mean of n - 1 in the middle and at the end of
+ * the other axis, less a constant. The errors at the ends of the range of l^2 m^2 are then equal and opposite. */
 static double separable_screen(const msi_wkernel_spec *s, const axis *a, double l)
 {
     double half_l = a->half_l, half_m = a->half_m;
@@ -74,7 +74,7 @@ static int alike(const msi_wkernel_spec *s)
            s->pswf_u->width == s->pswf_v->width && s->pswf_u->sigma == s->pswf_v->sigma;
 }
 
-/* Find nodes and weights of Gauss-Legendre quadrature on [a, b] by Newton's iteration on P_n. */
+/* Compute nodes and weights of Gauss-Legendre quadrature on [a, b], by Newton's iteration on P_n. */
 static void gauss_legendre(int n, double a, double b, double *x, double *weight)
 {
     for (int i = 0; i < n; i++) {
@@ -96,8 +96,8 @@ static void gauss_legendre(int n, double a, double b, double *x, double *weight)
     }
 }
 
-/* Return the number of nodes for an integrand whose phase turns `cycles` times: Legendre series of exp(i k s) converge
- * with more than k terms, and n nodes integrate 2 n of them. */
+/* Return the number of nodes for an integrand whose phase turns `cycles` times. The Legendre series of exp(i k s)
+ * converges beyond k terms, and n nodes integrate 2 n terms exactly. */
 static int nodes_for(double cycles)
 {
     return 24 + (int)ceil(0.6 * MSI_PI * cycles);
@@ -111,7 +111,7 @@ static int lay_nodes(axis *a, double w_max, double t_max)
     double l = band * a->field_rad;
     double beyond = fabs(screen(l, a->half_m, a->half_l, a->half_m) - msi_n_minus_1(a->half_l, a->half_m));
     beyond = fmax(beyond, fabs(screen(l, 0, a->half_l, a->half_m) - msi_n_minus_1(a->half_l, 0)));
-    /* The screen turns fastest at the outer end: twice its mean rate there, where it is a parabola. */
+    /* A parabola's phase turns fastest at the outer end, at twice its mean rate. */
     int n_inner = nodes_for(2 * w_max * -to_edge + t_max * edge);
     int n_outer = edge < band ? nodes_for(2 * w_max * beyond + t_max * (band - edge)) : 0;
     a->n_node = n_inner + n_outer;
@@ -145,14 +145,14 @@ static void free_axis(axis *a)
     a->x = a->weight = a->cosine = NULL;
 }
 
-/* weight exp(-2 pi i turns) */
+/* Return weight exp(-2 pi i turns). */
 static msi_c64 turned(double weight, double turns)
 {
     double phase = -2 * MSI_PI * (turns - rint(turns));
     return (msi_c64){weight * cos(phase), weight * sin(phase)};
 }
 
-/* out[q] += value times the cosines of a node; distances 0 .. n - 1. */
+/* Add a node's value times its cosines to out[q], for distances q = 0 .. n - 1. */
 static void add_node(const axis *a, int node, msi_c64 value, int64_t n, msi_c64 *out)
 {
     const double *cosine = a->cosine + node * a->n_distance;
@@ -168,7 +168,7 @@ enum { QUARTERS = 4, N_PLACE = 9 }; /* fractions of a cell that are tried, and p
 
 static const double SEPARABLE = -1; /* position of a profile across the axis; separable kernels do not use it */
 
-/* A profile is n - 1 along one axis at a fixed place across it, or a separable kernel's part. */
+/* Return n - 1 at l along an axis, with the position `across` on the other axis; or the separable kernel's part. */
 static double profile(const msi_wkernel_spec *s, const axis *a, double across, double l)
 {
     return across < 0 ? separable_screen(s, a, l) : screen(l, across, a->half_l, a->half_m);
@@ -181,8 +181,8 @@ typedef struct search {
     double *worst;   /* [most + 1] truncation error of each half-support */
 } search;
 
-/* Find the truncation error of each half-support for a profile, at the worst place and fraction. s->worst becomes the
- * larger of this error and its old value. */
+/* Compute the truncation error of each half-support for a profile, at the worst place and fraction. Set s->worst to the
+ * larger of this error and the old value. */
 static void judge_profile(const msi_wkernel_spec *spec, const axis *a, double across, double w, search *s)
 {
     int64_t n = (int64_t)(s->most + 1) * QUARTERS;
@@ -210,7 +210,7 @@ static void judge_profile(const msi_wkernel_spec *spec, const axis *a, double ac
     }
 }
 
-/* Find the truncation error of each half-support along one axis, for plane w. */
+/* Compute the truncation error of each half-support along one axis, for plane w. */
 static void judge_axis(const msi_wkernel_spec *spec, const axis *a, double w, search *s)
 {
     memset(s->worst, 0, sizeof *s->worst * (size_t)(s->most + 1));
@@ -221,7 +221,7 @@ static void judge_axis(const msi_wkernel_spec *spec, const axis *a, double w, se
     for (int i = 0; i <= 2; i++) judge_profile(spec, a, 0.5 * i * a->half_m, w, s);
 }
 
-/* Find the least half-support for which, as for all larger ones, errors are within the limit; most + 1: none. */
+/* Return the smallest half-support from which on all errors are within the limit; most + 1 if there is none. */
 static int32_t least_support(const search *s, double allowed)
 {
     int32_t h = s->most + 1;
@@ -238,7 +238,7 @@ typedef struct supports {
     double error;
 } supports;
 
-/* Find a plane's half-support. s->error becomes the largest error of all planes. */
+/* Find a plane's half-support, and update s->error, the largest error of all planes. */
 static int32_t support_of_plane(supports *s, int32_t plane)
 {
     int32_t h = 1;
@@ -302,8 +302,8 @@ int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *er
     enum { BEYOND = 12 };
     int32_t limit = spec->half_limit ? spec->half_limit : MSI_WKERNEL_MAX_HALF;
     supports s = {.spec = spec, .half = half};
-    /* The first guess follows from the taper's window and the rate at which the screen turns at the image's corner; it
-     * is doubled until several larger supports are within the limit too. */
+    /* The first guess is the width of the taper's window plus the growth by the screen, whose phase turns fastest at
+     * the image's corner. It is doubled until several larger supports are within the limit too. */
     double w_max = spec->w_lambda[spec->n_plane - 1];
     double rate = fmax(spec->field_u_rad * spec->image_u_rad, spec->field_v_rad * spec->image_v_rad);
     double r2 = 0.25 * (spec->image_u_rad * spec->image_u_rad + spec->image_v_rad * spec->image_v_rad);

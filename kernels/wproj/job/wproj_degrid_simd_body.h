@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One precision of w-projection's degridding loops; included by wproj_simd.c after wproj_simd_body.h.
+ * The degridding loops of w-projection in one precision. wproj_simd.c includes this after wproj_simd_body.h.
  *
- * The transpose of gridding, with conjugate kernels. Columns of a separable footprint are first summed with the kernel
- * along v, its real and its imaginary part apart, a vector of cells at a time; the kernel along u comes last.
+ * Degridding is the transpose of gridding, with conjugate kernels. The columns of a separable footprint are first
+ * summed with the kernel along v, a vector of cells at a time; the real and imaginary parts of the kernel have separate
+ * sums. The results are then summed with the kernel along u.
  */
 
-/* Products of cells and taps are summed for each vector lane, with taps in their order (re re, im im) and swapped (re
- * im, im re). */
+/* Sums of products of cells and taps in each vector lane: with the taps as they are (re re, im im), and with swapped
+ * parts (re im, im re). */
 typedef struct NAME(products) {
     VEC straight, swapped;
 } NAME(products);
@@ -24,7 +25,7 @@ ALWAYS_INLINE CPLX NAME(sum_of)(const NAME(products) * p, int conjugate)
     return sum;
 }
 
-/* Sum n vectors of a separable footprint's columns from vector `from` on; n is a constant at every call. */
+/* Sum the columns of a separable footprint, n vectors beginning with `from`. n is a constant in every call. */
 ALWAYS_INLINE void NAME(sum_separable)(const int n, int from, const NAME(row) * along_u, const REAL *along_v, VEC mask,
                                        const NAME(lookup) * at, const CPLX *first, int64_t stride,
                                        NAME(products) * products)

@@ -9,15 +9,15 @@
 #include "kernels/method/geometry.h"
 
 /*
- * Axes and signs as in msi_wgrid_geometry: gu = -u cell_x nu and gv = v cell_y nv in cells of the padded grid,
- * cell 0 is u = v = 0, and a forward transform (exponent -2 pi i) leads to the image. Samples with w < 0 enter as their
- * conjugates.
+ * Axes and signs follow msi_wgrid_geometry: gu = -u cell_x nu and gv = v cell_y nv, in cells of the padded grid.
+ * Cell 0 is u = v = 0. A forward transform (exponent -2 pi i) of the grid gives the image. Samples with w < 0 are
+ * replaced by their conjugates.
  *
- * |w| is cut into slices of equal thickness; a sample belongs to one, and the convolution function corrects for r = |w|
- * - (centre of the slice). Plane p has the kernel of |r| = msi_wproj_plane_w(p); a sample with r < 0 uses its
- * conjugate. The rounding error d = r - (signed w of the plane) turns a sample's phase by d (n - 1). The turn at the
- * middle of the field's range of n - 1 is corrected in every sample (msi_wproj_place.turns), so that the error is due
- * to only half of the range.
+ * The range of |w| is divided into slices of equal thickness. A sample belongs to one slice, and the convolution
+ * function corrects for r = |w| - (centre of the slice). Plane p has the kernel of |r| = msi_wproj_plane_w(p); samples
+ * with r < 0 use its conjugate. The rounding error d = r - (signed w of the plane) turns a sample's phase by d (n - 1).
+ * Each sample is corrected for the turn at the middle of the field's range of n - 1 (msi_wproj_place.turns), so only
+ * half of that range contributes to the error.
  */
 typedef struct msi_wproj_geometry {
     int64_t nu, nv;          /* padded grid: the period of gu and gv */
@@ -25,29 +25,29 @@ typedef struct msi_wproj_geometry {
     double v_cells_per_m_hz;
     double w_lambda_per_m_hz; /* 1/c */
     double slice_first;       /* |w| in wavelengths at which slice 0 begins */
-    double slice_step;        /* thickness; 0 with n_slice = 1: the one slice's centre is slice_first */
+    double slice_step;        /* thickness; 0 if n_slice is 1: slice_first is then the centre of the slice */
     int32_t n_slice;
     int32_t n_plane;    /* planes 0 .. n_plane - 1, shared by all slices */
     double plane_scale; /* plane = round(sqrt(|r| plane_scale)), or round(|r| plane_scale) */
     int32_t plane_sqrt; /* 1: spaced by the square root of |r|, 0: evenly */
     int32_t oversample; /* sub-cells a cell, even */
     int32_t linear;     /* 1: kernels are interpolated linearly between sub-offsets, 0: nearest */
-    double n_mid;       /* middle of the field's n - 1; 0: leave phases alone */
+    double n_mid;       /* middle of the field's range of n - 1; 0: do not correct phases */
 } msi_wproj_geometry;
 
 /* The cell and the kernel of a sample. */
 typedef struct msi_wproj_place {
     int32_t u, v; /* nearest cell; the footprint is u - half .. u + half */
-    /* Nearest sub-offset, or with linear the lower of the two, in [-oversample/2, oversample/2]. */
+    /* The nearest sub-offset, or with linear interpolation the lower of the two; in [-oversample/2, oversample/2]. */
     int32_t sub_u, sub_v;
-    double frac_u, frac_v; /* linear: part of the next sub-offset, the rest is this one's; 0 .. 1. Nearest: 0 */
+    double frac_u, frac_v; /* linear: weight of the next sub-offset, 0 .. 1; nearest: 0 */
     int32_t slice, plane;
     int32_t conjugate_vis;    /* w < 0: grid the conjugate of the visibility (u and v above belong to -u, -v) */
     int32_t conjugate_kernel; /* r < 0 */
     double turns;             /* multiply the visibility by exp(-2 pi i turns) when gridding */
 } msi_wproj_place;
 
-/* msi_wproj_cell, .._f32 - the nearest cell of a coordinate in cells; ties go to the even one, like rint. */
+/* msi_wproj_cell, .._f32 - return the cell nearest to a coordinate in cells. Ties go to the even cell, as by rint. */
 MSI_HD int32_t msi_wproj_cell(double g)
 {
     return (int32_t)rint(g);
@@ -59,8 +59,8 @@ MSI_HD int32_t msi_wproj_cell_f32(float g)
 }
 
 /*
- * msi_wproj_sub, .._f32 - nearest sub-offset of g from its nearest cell, -oversample/2 .. oversample/2. Both ends
- * occur: a sample half a cell away keeps the cell that it was given, and tables hold both.
+ * msi_wproj_sub, .._f32 - return the sub-offset nearest to g from its cell, -oversample/2 .. oversample/2. Both ends
+ * occur, because a sample half a cell away keeps its cell. Tables contain both.
  */
 MSI_HD int32_t msi_wproj_sub(double g, int32_t cell, int32_t oversample)
 {
@@ -73,9 +73,9 @@ MSI_HD int32_t msi_wproj_sub_f32(float g, int32_t cell, int32_t oversample)
 }
 
 /*
- * msi_wproj_sub_linear - return the lower of the two sub-offsets about g; *frac in [0, 1] is the upper one's part. It
- * is rounded to 24 bits, as in the samples of all strategies, so that all strategies use the same value. A kernel moves
- * by at most 3e-8 of a sub-cell.
+ * msi_wproj_sub_linear - return the lower of the two sub-offsets around g, and set *frac in [0, 1] to the weight of the
+ * upper one. *frac is rounded to 24 bits, the precision of stored samples, so that all strategies use the same value.
+ * Rounding moves a kernel by at most 3e-8 of a sub-cell.
  */
 MSI_HD int32_t msi_wproj_sub_linear(double g, int32_t cell, int32_t oversample, double *frac)
 {
@@ -86,7 +86,7 @@ MSI_HD int32_t msi_wproj_sub_linear(double g, int32_t cell, int32_t oversample, 
     return (int32_t)low;
 }
 
-/* msi_wproj_plane, .._f32 - the plane of a residual's size |r| in wavelengths; no larger than n_plane - 1. */
+/* msi_wproj_plane, .._f32 - return the plane nearest to |r| in wavelengths, at most n_plane - 1. */
 MSI_HD int32_t msi_wproj_plane(double r_abs, double plane_scale, int32_t plane_sqrt, int32_t n_plane)
 {
     double x = r_abs * plane_scale, p = rint(plane_sqrt ? sqrt(x) : x);
@@ -106,7 +106,7 @@ MSI_HD double msi_wproj_plane_w(const msi_wproj_geometry *g, int32_t plane)
     return g->plane_scale > 0 ? (g->plane_sqrt ? p * p : p) / g->plane_scale : 0;
 }
 
-/* msi_wproj_slice - return the slice that contains |w| in wavelengths; its upper end belongs to it. */
+/* msi_wproj_slice - return the slice that contains |w| in wavelengths. A slice includes its upper end. */
 MSI_HD int32_t msi_wproj_slice(const msi_wproj_geometry *g, double w_abs)
 {
     if (g->n_slice <= 1) return 0;
@@ -122,7 +122,8 @@ MSI_HD double msi_wproj_slice_w(const msi_wproj_geometry *g, int32_t slice)
 
 /*
  * msi_wproj_locate_in - compute the cell, sub-offsets and plane of a sample in a slice, in double precision.
- * Given:    uvw_m [3] wrapped 1: accept samples beyond the image's uv plane (predict: pixels are periodic in u and v)
+ * Given:    uvw_m [3]
+ *           wrapped  1: accept samples beyond the image's uv plane, which is periodic in u and v (prediction)
  * Returned: *p
  */
 MSI_HD void msi_wproj_locate_in(const msi_wproj_geometry *g, const double *uvw_m, double freq_hz, int wrapped,

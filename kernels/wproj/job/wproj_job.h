@@ -19,17 +19,16 @@ typedef struct msi_wproj_sample {
     float frac_u, frac_v; /* weight of the next sub-offset; 0 for the nearest one */
 } msi_wproj_sample;
 
-/* The ways to read a weight from a table. NEAREST is for all tables, the others are for separable ones; TEXTURE for
- * fp32. */
+/* The ways to read a weight from a table. Full tables support NEAREST only. TEXTURE needs fp32. */
 typedef enum msi_wproj_lookup {
     MSI_WPROJ_NEAREST, /* nearest kernel to the sample's sub-offset */
-    MSI_WPROJ_LINEAR,  /* between two sub-offsets, as the sample's fractions say */
-    MSI_WPROJ_TEXTURE  /* the same by the texture unit, which has 256 fractions */
+    MSI_WPROJ_LINEAR,  /* interpolated between two sub-offsets by the sample's fractions */
+    MSI_WPROJ_TEXTURE  /* interpolated by the texture unit, which distinguishes 256 fractions */
 } msi_wproj_lookup;
 
 /*
- * Convolution functions on the device: msi_wkernel_set's tables, or any with `taps` of either parity; tap 0 falls on
- * cell - taps / 2.
+ * Convolution functions on the device: the tables of a msi_wkernel_set, or others. `taps` may be even or odd. Tap 0
+ * belongs to cell - taps / 2.
  */
 typedef struct msi_wproj_kernels {
     int full; /* 0: separable, rows of taps; 1: squares of taps */

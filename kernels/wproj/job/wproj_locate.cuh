@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Location of samples on the device: their heads and values, for kernels that store them and for kernels that recompute
- * them. */
+/* Device code that computes the heads and values of samples. */
 #ifndef MSI_KERNELS_WPROJ_LOCATE_CUH
 #define MSI_KERNELS_WPROJ_LOCATE_CUH
 
@@ -30,7 +29,8 @@ template <typename T> __device__ inline record<T> locate_f32(const msi_wproj_sam
             {weight * vis.re, weight * vis.im}};
 }
 
-/* Find the value of sample `at` of an image of a store: weighted, conjugated with its coordinates, turned. */
+/* Compute the value of sample `at` for an image: its visibility weighted, conjugated if its coordinates are, and
+ * corrected for the residual phase. */
 template <typename T>
 __device__ inline cplx<T> store_value(const msi_wproj_samples &s, int image, int64_t at, const msi_wproj_place &p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Compiled once for each instruction set, with MSI_ISA its name and MSI_VECTOR_BYTES its vector's length. */
+/* Compiled once for each instruction set. MSI_ISA is its name, and MSI_VECTOR_BYTES the length of its vectors. */
 #include "kernels/wproj/job/wproj_simd.h"
 
 #include <math.h>
@@ -26,8 +26,8 @@ enum { AT_ONCE = 4 };
 #define SWAP_PAIRS_8 1, 0, 3, 2, 5, 4, 7, 6
 #endif
 
-/* Compute exp(-2 pi i turns) for the phase error of rounding w to a plane, which is small for any useful distance of
- * planes. */
+/* Compute exp(-2 pi i turns) for the phase error of rounding w to a plane. The phase is small for useful distances
+ * between planes. */
 ALWAYS_INLINE msi_c64 residual_phase(double turns)
 {
     double a = -2 * MSI_PI * turns, b = a * a;

@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* If the length of a footprint's row is not a multiple of a vector's, up to this many cells to the right of the row are
- * read and written back unchanged. */
+/* Rows of a footprint are processed in whole vectors. Up to this many cells to the right of a row are read and written
+ * back unchanged. */
 enum { MSI_WPROJ_SLACK = 8 };
 
 /* Runs of one bucket, all in one slice. */
@@ -37,9 +37,9 @@ typedef struct msi_wproj_cells {
     int64_t n_u, n_v; /* degridding only */
 } msi_wproj_cells;
 
-/* msi_wproj_first_cell - return the index of the cell in which a footprint begins, moved so that the footprint lies
- * within the cells. Moving is needed for coordinates beyond 2^53 periods: their fraction of a period is rounding noise,
- * which differs between compilations. */
+/* msi_wproj_first_cell - return the index of a footprint's first cell, limited so that the footprint lies within the
+ * cells. The limit is needed for coordinates beyond 2^53 periods: their fraction of a period is rounding noise, which
+ * differs between compilations. */
 static inline int64_t msi_wproj_first_cell(const msi_wproj_cells *c, const msi_wproj_place *p, int32_t half)
 {
     int64_t u = p->u - half - c->u_origin, v = p->v - half - c->v_origin;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One precision of w-projection's gridding loops; included by wproj_simd.c with REAL, CPLX and SUFFIX set.
+ * The gridding loops of w-projection in one precision. wproj_simd.c includes this with REAL, CPLX and SUFFIX set.
  *
- * A separable kernel's row along u times the visibility is one vector (or more) of interleaved complex numbers, and so
- * is i times that. Each row of the footprint adds the real part of the kernel along v times the one and the imaginary
- * part times the other: two multiply-adds, no shuffle. A full kernel's rows come from the table, four of them weighted
- * together where sub-offsets are interpolated, and are multiplied by the visibility with one swap of real and imaginary
- * parts.
+ * For separable kernels, let p be the kernel along u times the visibility, as one or more vectors of interleaved
+ * complex numbers. p and i p are computed once. Each row of the footprint adds the real part of the kernel along v
+ * times p and the imaginary part times i p. This takes two multiply-adds and no shuffle. The rows of a full kernel are
+ * read from the table, or interpolated from four rows, and multiplied by the visibility with one swap of real and
+ * imaginary parts.
  */
 
 enum { VL = MSI_VECTOR_BYTES / sizeof(REAL), NAME(ROW) = 2 * (2 * MSI_WKERNEL_MAX_HALF + 1) + VL };
@@ -29,7 +29,7 @@ ALWAYS_INLINE void NAME(look_up)(const msi_wproj_span *s, const double *uvw_m, d
     out->n_vector = (2 * out->taps + VL - 1) / VL;
 }
 
-/* Mask a row's last vector: 1 in the lanes that hold taps, 0 beyond. */
+/* Return a mask for a row's last vector: 1 in the lanes with taps, 0 in the others. */
 ALWAYS_INLINE VEC NAME(last_lanes)(const NAME(lookup) * at)
 {
     REAL kept[VL];
@@ -38,7 +38,7 @@ ALWAYS_INLINE VEC NAME(last_lanes)(const NAME(lookup) * at)
     return *(const VEC_U *)kept;
 }
 
-/* Fill even lanes with `even`, odd ones with `odd`. */
+/* Return a vector with `even` in the even lanes and `odd` in the odd lanes. */
 ALWAYS_INLINE VEC NAME(alternating)(REAL even, REAL odd)
 {
     REAL pair[VL];
@@ -46,8 +46,8 @@ ALWAYS_INLINE VEC NAME(alternating)(REAL even, REAL odd)
     return *(const VEC_U *)pair;
 }
 
-/* A complex number becomes two factors of interleaved ones x: its product with x is x * straight + (x swapped) *
- * swapped; with `conjugate`, its product with the conjugate of x. */
+/* A complex factor for a vector x of interleaved complex numbers. The product is x * straight + swap(x) * swapped. With
+ * `conjugate` it is the product with the conjugate of x. */
 typedef struct NAME(factor) {
     VEC straight, swapped;
 } NAME(factor);
@@ -79,13 +79,13 @@ ALWAYS_INLINE NAME(row)
     return r;
 }
 
-/* Read vector i of a row; after its taps there is another row, or padding. */
+/* Read vector i of a row. The last vector may include elements of the next row, or padding. */
 ALWAYS_INLINE VEC NAME(row_taps)(const NAME(row) * r, int i)
 {
     return *(const VEC_U *)(r->low + i * VL) * r->lower + *(const VEC_U *)(r->high + i * VL) * r->upper;
 }
 
-/* The squares of a full kernel for a sample: one, or four with weights if sub-offsets are interpolated. */
+/* The squares of a full kernel for a sample: one, or four with weights to interpolate between sub-offsets. */
 typedef struct NAME(squares) {
     int n;
     const REAL *first[4];
@@ -113,7 +113,7 @@ ALWAYS_INLINE VEC NAME(square_taps)(const int n_square, const NAME(squares) * sq
     return sum;
 }
 
-/* Weight a sample's visibility, conjugate and rotate it according to its place. */
+/* Return a sample's weighted visibility, conjugated and rotated according to its place. */
 ALWAYS_INLINE CPLX NAME(gridded_value)(const msi_wproj_span *s, const msi_vis_segment *segment, int64_t row,
                                        int32_t chan, const msi_wproj_place *p)
 {
@@ -130,8 +130,8 @@ ALWAYS_INLINE CPLX NAME(gridded_value)(const msi_wproj_span *s, const msi_vis_se
     return (CPLX){v.re * re - v.im * im, v.re * im + v.im * re};
 }
 
-/* Add n vectors of every row of a separable footprint, from vector `from` on; n is a constant at every call, so that
- * they stay in registers. along_v is the kernel along v, conjugated if required. */
+/* Add n vectors of every row of a separable footprint, beginning with vector `from`. n is a constant in every call, so
+ * the vectors stay in registers. along_v is the kernel along v, conjugated if required. */
 ALWAYS_INLINE void NAME(add_separable)(const int n, int from, const NAME(row) * along_u, const REAL *along_v,
                                        const NAME(factor) * value, VEC mask, const NAME(lookup) * at, CPLX *first,
                                        int64_t stride)

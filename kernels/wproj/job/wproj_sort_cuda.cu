@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* CUDA kernels that list and sort samples. The comment in the second part of this file describes how they work
- * together. */
+/* CUDA kernels that list, merge and sort samples. A comment before the host code describes the algorithm. */
 #include "kernels/wproj/job/wproj_sort_cuda.h"
 
 #include <algorithm>
@@ -34,7 +33,7 @@ __device__ inline uint32_t bin_of(const bin_view &b, msi_wproj_head h)
     return first + (uint32_t)(msi_wproj_head_v(h.cell) >> shift) * n_u + (uint32_t)(msi_wproj_head_u(h.cell) >> shift);
 }
 
-/* Raise *bits to those of the largest value of a block, all of whose threads call. */
+/* Set *bits to the bits of the largest x of a block, if they are larger. All threads of the block must call this. */
 __device__ inline void raise_largest(float x, uint32_t *bits)
 {
     __shared__ uint32_t of_block;
@@ -54,7 +53,8 @@ struct list_view {
     int64_t stride;
 };
 
-/* List a regular array's samples; a thread follows one series through a run of times and merges equal neighbours. */
+/* List a regular array's samples. A thread follows one series through a run of times, and merges neighbours with the
+ * same cell and kernel. */
 static __global__ __launch_bounds__(BLOCK) void k_locate_merge(msi_wproj_samples_f32 s, int run, bin_view b,
                                                                list_view list, uint32_t *key, uint32_t *index,
                                                                uint32_t *counter)
@@ -107,7 +107,7 @@ static __global__ __launch_bounds__(BLOCK) void k_locate_merge(msi_wproj_samples
     }
 }
 
-/* List a regular array's samples, one entry each. */
+/* List a regular array's samples without merging. */
 template <typename T>
 __global__ __launch_bounds__(BLOCK) void k_locate_f32(msi_wproj_samples_f32 s, bin_view b, list_view list,
                                                       uint32_t *key, uint32_t *index)
@@ -144,7 +144,7 @@ __device__ inline void locate_store(const store_view &s, const msi_store_rows &r
                         s.samples.freq_hz[r.first_freq + i % r.n_chan], s.samples.wrapped, slice, p);
 }
 
-/* List a store's samples of one slice; blocks are numbered (rows, part). */
+/* List a store's samples of one slice. A block has index (rows, part). */
 template <typename T>
 __global__ __launch_bounds__(BLOCK) void k_locate(store_view s, bin_view b, list_view list, uint32_t *key,
                                                   uint32_t *index, uint32_t *counter)
@@ -174,7 +174,7 @@ __global__ __launch_bounds__(BLOCK) void k_locate(store_view s, bin_view b, list
     }
 }
 
-/* The extent of one slice's samples that a thread or a warp has processed; slice -1: none. */
+/* The extent of the samples that a thread or a warp has processed, all of one slice. slice -1: there are none. */
 struct covered {
     int32_t slice, u_low, v_low, u_high, v_high;
     unsigned n;
@@ -185,7 +185,7 @@ __device__ inline void enlarge_extent(const covered &c, msi_wproj_box_extent *ex
 {
     if (c.slice < 0) return;
     msi_wproj_box_extent *e = extent + c.slice;
-    /* May be outdated, but then only an unnecessary atomic operation follows. */
+    /* The value may be outdated. The only consequence is an unnecessary atomic operation. */
     if (c.u_low < *(volatile int32_t *)&e->u_low) atomicMin(&e->u_low, c.u_low);
     if (c.v_low < *(volatile int32_t *)&e->v_low) atomicMin(&e->v_low, c.v_low);
     if (c.u_high > *(volatile int32_t *)&e->u_high) atomicMax(&e->u_high, c.u_high);
@@ -193,8 +193,8 @@ __device__ inline void enlarge_extent(const covered &c, msi_wproj_box_extent *ex
     atomicAdd((unsigned long long *)&e->n, (unsigned long long)c.n);
 }
 
-/* Enlarge extent [n_slice]. A thread adds its extent when the slice changes; threads of a warp that end in the same
- * slice add it together. */
+/* Enlarge extent [n_slice] by all samples. A thread adds its extent when the slice changes. Threads of a warp that end
+ * in the same slice combine their extents first. */
 static __global__ __launch_bounds__(BLOCK) void k_extents(store_view s, const int32_t *half,
                                                           msi_wproj_box_extent *extent)
 {
@@ -243,7 +243,7 @@ __device__ inline float size_of(cplx<double> x)
     return (float)fmax(fabs(x.re), fabs(x.im));
 }
 
-/* Arguments of a reordering, which copies n entries of the list, by index, to the sorted list. */
+/* The arguments of kernels that copy n entries of the list, by index, to the sorted list. */
 struct reordering {
     list_view list, sorted;
     const uint32_t *index;
@@ -252,7 +252,7 @@ struct reordering {
     uint32_t *bin_end, *largest; /* largest [n_image]: bits of the largest value */
 };
 
-/* Sort the list by its keys. The last entry of each bin gives the end of the bin. */
+/* Copy the entries in the order of the sorted keys, and store the end of each bin. */
 template <typename T> __global__ __launch_bounds__(BLOCK) void k_gather(reordering o, const uint32_t *key)
 {
     const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
@@ -301,14 +301,14 @@ static __global__ void k_kernel_keys(const msi_wproj_head *head, const uint32_t 
     index[i] = i;
 }
 
-/* Set the mark of an entry that begins a run of equal entries. Long runs are cut. */
+/* Mark the entries that begin a run of equal entries. Long runs are divided. */
 static __global__ void k_mark(const uint64_t *key, uint32_t n, int apart, uint32_t *begins)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) begins[i] = apart || i % MERGED == 0 || key[i] != key[i - 1];
 }
 
-/* Merge runs; rank counts the runs that begin up to an entry. */
+/* Merge each run into one entry. rank[i] is the number of runs that begin at or before entry i. */
 template <typename T>
 __global__ __launch_bounds__(BLOCK) void k_merge(reordering o, const uint64_t *key, const uint32_t *rank, int below_bin)
 {
@@ -342,14 +342,14 @@ __global__ __launch_bounds__(BLOCK) void k_merge(reordering o, const uint64_t *k
 } // namespace wproj_sort
 
 /*
- * Two ways to merge samples. Both are lossless for tabulated kernels, because samples of one cell, sub-cell and plane
- * differ only in their values. In a regular array a thread follows one baseline through a run of times, so that a warp
- * reads neighbouring baselines of one time and samples are merged in a register. In any other order: a radix sort by
- * bin, kernel and cell makes equal samples neighbours, and the first of a run gets the sum. Samples with the same
- * kernel are then near each other, which helps the caches.
+ * Samples can be merged in two ways. Both are exact for tabulated kernels, because samples of one cell, sub-cell and
+ * plane differ only in their values. In a regular array, a thread follows one baseline through a run of times and
+ * merges samples in a register; a warp then reads neighbouring baselines of one time. Samples in any other order are
+ * sorted by bin, kernel and cell. Equal samples become neighbours, and the first of a run gets the sum. Samples with
+ * the same kernel are then close together, which helps the caches.
  *
- * Blocks claim places in the list with one global counter step each. CUB's radix sort orders (key, place in the list);
- * one more pass reads heads and values and stores the end of each bin.
+ * A block reserves places in the list by one atomic addition to a global counter. CUB's radix sort orders pairs of key
+ * and place in the list. One more pass copies heads and values, and stores the end of each bin.
  */
 
 using namespace wproj_sort;
@@ -379,7 +379,7 @@ unsigned blocks_for(int64_t n)
 
 } // namespace
 
-/* Make bins of at least 2^least_shift cells, no more than 2^24 of them, for a box of nu x nv. */
+/* Divide a box of nu x nv cells into bins with an edge of at least 2^least_shift cells, and at most 2^24 of them. */
 static void wproj_bins_make(msi_wproj_bins *b, int32_t nu, int32_t nv, const int32_t *half, int32_t n_plane,
                             int32_t least_shift)
 {
@@ -456,7 +456,7 @@ static int allocate_list(list_view *list, const msi_wproj_sorter_spec *s)
     return MSI_OK;
 }
 
-/* Allocate workspace for CUB's algorithms, as much as the largest one needs. */
+/* Allocate the workspace of CUB's algorithms, with the size that the largest one needs. */
 static int allocate_cub(msi_wproj_sorter *s)
 {
     const int64_t n = s->spec.capacity;
@@ -525,7 +525,7 @@ extern "C" int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_gpu_str
     return MSI_OK;
 }
 
-/* Read how many entries the kernels just launched have listed. */
+/* Read the number of entries that the last kernels have listed. */
 static int read_count(msi_wproj_sorter *s)
 {
     cudaStream_t stream = (cudaStream_t)s->gpu.stream;
@@ -633,7 +633,7 @@ extern "C" void msi_wproj_list(const msi_wproj_sorter *s, msi_wproj_sorted *list
     list->bins = s->bins;
 }
 
-/* Begin an order: all bins are empty, and the largest values are unknown. */
+/* Reset the order: empty all bins, and clear the largest values. */
 static int forget_order(msi_wproj_sorter *s)
 {
     cudaStream_t stream = (cudaStream_t)s->gpu.stream;
@@ -644,7 +644,7 @@ static int forget_order(msi_wproj_sorter *s)
     return MSI_OK;
 }
 
-/* Close an order: an empty bin ends where the last one before it does. */
+/* Complete an order: set the end of each empty bin to the end of the bin before it. */
 static int close_order(msi_wproj_sorter *s, int64_t n, msi_wproj_sorted *sorted)
 {
     cudaStream_t stream = (cudaStream_t)s->gpu.stream;

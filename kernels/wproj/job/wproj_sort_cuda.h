@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * w-projection on the GPU: samples become a list of heads (cell and kernel) and values; samples with the same cell and
- * tabulated kernel are merged; the list is sorted by cells.
+ * Sorting of samples for w-projection on the GPU. A list is made of the samples' heads (cell and kernel) and values.
+ * Samples with the same cell and tabulated kernel are merged, and the list is sorted by cells.
  *
- * Pointers are device memory unless documented otherwise. A sorter works on the device and the stream that it was made with.
+ * Pointers are device memory unless documented otherwise. A sorter works on the device and the stream that it was made
+ * with.
  */
 #ifndef MSI_KERNELS_WPROJ_SORT_CUDA_H
 #define MSI_KERNELS_WPROJ_SORT_CUDA_H
@@ -19,11 +20,11 @@
 extern "C" {
 #endif
 
-/* A head is a sample's coordinates as indices (SDP memo, section 4.2: computed in the pass that sorts, and stored). */
+/* A head has a sample's coordinates as indices. The sort computes and stores them (SDP memo, section 4.2). */
 typedef struct msi_wproj_head {
     uint32_t cell;   /* v << 16 | u, in cells of the box that is gridded */
     uint32_t kernel; /* plane | (sub_u + oversample/2) << 16 | (sub_v + oversample/2) << 23 | conjugate << 30;
-                        sub-offsets are 0 where they are kept whole */
+                        sub-offsets are 0 if the list keeps them in full (linear) */
 } msi_wproj_head;
 
 enum {
@@ -44,7 +45,7 @@ MSI_HD uint32_t msi_wproj_pack_kernel(int32_t plane, int32_t sub_u_index, int32_
     return (uint32_t)plane | (uint32_t)sub_u_index << 16 | (uint32_t)sub_v_index << 23 | (uint32_t)conjugate << 30;
 }
 
-/* msi_wproj_head_u, .._v, .._plane, .._sub_u, .._sub_v, .._conjugate - the parts of a head's words. */
+/* msi_wproj_head_u, .._v, .._plane, .._sub_u, .._sub_v, .._conjugate - unpack a part of a head's words. */
 MSI_HD int32_t msi_wproj_head_u(uint32_t cell)
 {
     return (int32_t)(cell & 0xffff);
@@ -77,15 +78,15 @@ MSI_HD int32_t msi_wproj_head_conjugate(uint32_t kernel)
 }
 
 /*
- * Samples of one image plane in a regular array, whose indices follow from float32 coordinates in wavelengths: time t
- * of series s is sample s series_step + t time_step.
+ * Samples of one image plane in a regular array, with float32 coordinates in wavelengths. Time t of series s is sample
+ * s series_step + t time_step.
  */
 typedef struct msi_wproj_samples_f32 {
     int64_t n_series, n_time, series_step, time_step;
     const float *u, *v, *w, *weight;
     const msi_c32 *vis;
-    float scale_u, scale_v;     /* cells a wavelength */
-    int32_t origin_u, origin_v; /* added to cells: their places in the box */
+    float scale_u, scale_v;     /* cells per wavelength */
+    int32_t origin_u, origin_v; /* added to cells to get their places in the box */
     float plane_scale;          /* plane = round(sqrt(|w| plane_scale)); w > 0 takes the conjugate kernel */
     int32_t n_plane, oversample;
 } msi_wproj_samples_f32;
@@ -97,7 +98,7 @@ typedef struct msi_wproj_samples {
     const msi_store_rows *rows; /* [n_rows] */
     const double *freq_hz;
     const double *uvw_m; /* [row][3] */
-    const float *weight; /* [store plane][n]; NULL: every sample counts (extents alone) */
+    const float *weight; /* [store plane][n]; NULL: every sample counts (for msi_wproj_extents only) */
     const void *vis;     /* [store plane][n] msi_c32 or msi_c64: the sorter's precision */
     int32_t n_image;
     int32_t store_plane[MSI_WPROJ_MAX_IMAGE]; /* -1: the PSF of plane 0, visibility 1 */
@@ -105,18 +106,18 @@ typedef struct msi_wproj_samples {
 } msi_wproj_samples;
 
 /*
- * A bin has the samples of similar half-support (a class) in one square of cells, each sample once. The samples that
- * touch a tile are in the bins around it.
+ * A bin has the samples of one class in one square of cells. A class has planes of similar half-support. The samples
+ * that touch a tile are in the bins around the tile.
  */
 enum { MSI_WPROJ_MAX_CLASS = 16 };
 
 typedef struct msi_wproj_bins {
     int32_t n_class;
     int32_t class_half[MSI_WPROJ_MAX_CLASS]; /* largest half-support of the class, ascending */
-    int32_t shift[MSI_WPROJ_MAX_CLASS];      /* bin edge 2^shift cells: few enough rows of bins about a tile */
+    int32_t shift[MSI_WPROJ_MAX_CLASS];      /* bin edge 2^shift cells, so that few rows of bins surround a tile */
     int32_t n_bin_u[MSI_WPROJ_MAX_CLASS], n_bin_v[MSI_WPROJ_MAX_CLASS];
-    int64_t first[MSI_WPROJ_MAX_CLASS]; /* bin of the class's first, kernels not conjugated; conjugated ones follow */
-    int64_t n_bin;                      /* in all */
+    int64_t first[MSI_WPROJ_MAX_CLASS]; /* first bin of the class; bins for conjugated kernels follow the others */
+    int64_t n_bin;                      /* number of bins of all classes */
 } msi_wproj_bins;
 
 typedef struct msi_wproj_sorter_spec {
@@ -133,7 +134,7 @@ typedef struct msi_wproj_sorter_spec {
 
 typedef struct msi_wproj_sorter msi_wproj_sorter;
 
-/* msi_wproj_sorter_bytes - count the device memory that a sorter takes, CUB's (about 3 % of it) apart. */
+/* msi_wproj_sorter_bytes - return the bytes of device memory that a sorter takes. CUB takes about 3 % more. */
 int64_t msi_wproj_sorter_bytes(const msi_wproj_sorter_spec *spec);
 
 /*
@@ -146,8 +147,8 @@ int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_gpu_stream *gpu, c
 void msi_wproj_sorter_free(msi_wproj_sorter *s);
 
 /*
- * msi_wproj_locate_f32 - make the list of a regular array: runs of up to `run` neighbours in time merged, in no
- * particular order; with run 1 one entry a sample, in the samples' order.
+ * msi_wproj_locate_f32 - make the list of a regular array. Equal neighbours are merged in runs of up to `run` times,
+ * and the list is in no particular order. If run is 1, the list has one entry per sample, in the samples' order.
  * Returns: 0, MSI_EGPU, MSI_EINTERNAL (merging in fp64)
  * Notes:   waits for the stream to get the number of entries, unless run is 1.
  */
@@ -157,15 +158,16 @@ int msi_wproj_locate_f32(msi_wproj_sorter *s, const msi_wproj_samples_f32 *sampl
  * msi_wproj_locate - make the list of a store's samples of one slice, in no particular order.
  * Given:   geometry; origin_u, origin_v: the box's first cell in the geometry's unbounded plane of cells
  * Returns: 0, MSI_EGPU, MSI_EINTERNAL (images unlike the sorter's)
- * Notes:   waits for the stream. Every footprint of the slice must lie inside the box: msi_wproj_extents finds one.
+ * Notes:   waits for the stream. Every footprint of the slice must lie inside the box; msi_wproj_extents finds such a
+ *          box.
  */
 int msi_wproj_locate(msi_wproj_sorter *s, const msi_wproj_geometry *geometry, const msi_wproj_samples *samples,
                      int32_t slice, int32_t origin_u, int32_t origin_v);
 
-/* Cells [u_low, u_high] x [v_low, v_high] of the unbounded plane that footprints of n samples cover. */
+/* The cells [u_low, u_high] x [v_low, v_high] of the unbounded plane that the footprints of n samples cover. */
 typedef struct msi_wproj_box_extent {
     int32_t u_low, v_low, u_high, v_high;
-    int64_t n; /* 0: low is the largest and high the smallest number */
+    int64_t n; /* if 0, low is the largest and high the smallest number */
 } msi_wproj_box_extent;
 
 /* msi_wproj_empty_extent - return the extent of no samples, which msi_wproj_extents enlarges. */
@@ -185,12 +187,12 @@ static inline msi_wproj_box_extent msi_wproj_empty_extent(void)
 int msi_wproj_extents(const msi_gpu_stream *gpu, const msi_wproj_geometry *geometry, const int32_t *half,
                       const msi_wproj_samples *samples, msi_wproj_box_extent *extent);
 
-/* The sorted samples are the list, or the same in order of bins; they belong to the sorter. */
+/* The samples of the list, unsorted or sorted by bin. The memory belongs to the sorter. */
 typedef struct msi_wproj_sorted {
     int64_t n;
     const msi_wproj_head *head; /* [n] */
     const void *value;          /* [n_image][stride] msi_c32 or msi_c64 */
-    const void *frac;           /* [n][2] float or double: sub-offsets 0 .. oversample, in between too; NULL: nearest */
+    const void *frac;           /* [n][2] float or double: sub-offsets with fractions, 0 .. oversample; NULL: nearest */
     int64_t stride;
     int32_t n_image;
     msi_precision precision;
@@ -206,9 +208,9 @@ void msi_wproj_list(const msi_wproj_sorter *s, msi_wproj_sorted *list);
 int msi_wproj_sort_bins(msi_wproj_sorter *s, msi_wproj_sorted *sorted);
 
 /*
- * msi_wproj_sort_kernels - sort the list by bins, and in a bin by kernels; samples of one cell and kernel are merged.
+ * msi_wproj_sort_kernels - sort the list by bins, and within bins by kernels. Merge samples of one cell and kernel.
  * Returns: 0, MSI_EGPU
- * Notes:   waits for the stream. No merged value is a sum of more than 32.
+ * Notes:   waits for the stream. A merged value is a sum of at most 32 values.
  */
 int msi_wproj_sort_kernels(msi_wproj_sorter *s, msi_wproj_sorted *sorted);
 

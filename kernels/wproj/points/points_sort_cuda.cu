@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Sort of samples by tile, for few tiles and any order within a tile. A block counts its samples by tile in shared
- * memory, and adds the counts to the tiles' counters, which gives the positions of its samples. If all blocks fit on
- * the GPU at once, this is done in one kernel. An order defines the tiles and the stored data of a sample.
+ * Sort samples by tile, if there are few tiles and the order within a tile does not matter. A block counts its samples
+ * by tile in shared memory. It adds the counts to the tiles' counters, which gives the positions of its samples. If all
+ * blocks fit on the GPU at once, one kernel does this. An order defines the tiles and the stored data of a sample.
  */
 #include "kernels/wproj/points/points_sort_cuda.h"
 
@@ -24,7 +24,7 @@ __device__ __forceinline__ uint32_t find_tile(const msi_wproj_sample &s, const m
     return (uint32_t)(k.first_tile + v / k.tile_v * k.n_tile_u + u / k.tile_u);
 }
 
-/* A thread of a block has EACH samples and one tile. */
+/* A thread processes EACH samples and one tile. */
 constexpr uint32_t PLACE_THREADS = MSI_WPROJ_POINTS_MAX_PLACE_TILES;
 
 /* An order gives the tile of a sample and the data to store. This one uses tiles of the grid. */
@@ -48,7 +48,7 @@ struct tile_order {
     }
 };
 
-/* A divider divides numbers below 2^31 by one that does not change. */
+/* Division of numbers below 2^31 by a constant. */
 struct divider {
     uint32_t by, multiplier;
     int32_t shift;
@@ -64,7 +64,7 @@ struct divider {
     }
 };
 
-/* This order uses bins of a strip's rows. */
+/* This order uses bins of the rows of strips. */
 struct strip_order {
     using place = uint2;
     int32_t nu, nv, half, oversample;
@@ -105,7 +105,7 @@ template <class O> struct place_args {
     uint32_t *n_item;
 };
 
-/* Call f(e, i) for a thread's samples i of a block. */
+/* Call f(e, i) for each sample i of a thread; e counts them. */
 template <uint32_t EACH, class F> __device__ __forceinline__ void for_each_sample(uint32_t n, F f)
 {
 #pragma unroll
@@ -115,7 +115,7 @@ template <uint32_t EACH, class F> __device__ __forceinline__ void for_each_sampl
     }
 }
 
-/* Sum x over the threads before this one of a block of PLACE_THREADS; the block meets between two calls. */
+/* Sum x over the threads of a block of PLACE_THREADS before this one. The block must synchronise between two calls. */
 inline __device__ uint32_t sum_before(uint32_t x, uint32_t *all = nullptr)
 {
     __shared__ uint32_t warp_sum[PLACE_THREADS / 32];
@@ -138,7 +138,7 @@ inline __device__ uint32_t sum_before(uint32_t x, uint32_t *all = nullptr)
     return __shfl_sync(~0u, running - own, warp) + sum - x;
 }
 
-/* A block's samples in order, and their positions. Neighbours mostly go to neighbouring positions, so that whole
+/* A block's samples in order of tiles, and their positions. Most neighbours have neighbouring positions, so that whole
  * sectors are written. */
 template <class O, uint32_t EACH> struct place_store {
     typename O::place place[EACH * PLACE_THREADS];
@@ -158,7 +158,7 @@ __device__ __forceinline__ void write_places(const place_args<O> &a, const place
     }
 }
 
-/* List pieces of equal size of a tile's samples, after those of earlier tiles. */
+/* Divide a tile's samples into pieces of equal size, and list them after the pieces of earlier tiles. */
 __device__ __forceinline__ void list_pieces(int32_t tile, uint32_t begin, uint32_t end, uint32_t pieces, uint32_t at,
                                             msi_wproj_points_item *item)
 {
@@ -169,7 +169,7 @@ __device__ __forceinline__ void list_pieces(int32_t tile, uint32_t begin, uint32
     }
 }
 
-/* List the items by one block, with one thread for each tile. */
+/* List the items of all tiles. Called by one block, with one thread for each tile. */
 template <class O> __device__ __forceinline__ void list_place_items(const place_args<O> &a, uint32_t begin, uint32_t n)
 {
     uint32_t all;
@@ -179,8 +179,9 @@ template <class O> __device__ __forceinline__ void list_place_items(const place_
 }
 
 /*
- * Sort in one kernel, by blocks that run at the same time: a block counts its samples by tile, waits until all have
- * counted, and then knows where they go. count: zero before; count_after: zero afterwards.
+ * Sort in one kernel, whose blocks all run at the same time. A block counts its samples by tile, and waits until all
+ * blocks have counted. Then it knows the positions of its samples. `count` must be zero at the start; count_after is
+ * zero at the end.
  */
 template <class O, uint32_t EACH>
 __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_constant__ place_args<O> a, uint32_t *count,
@@ -267,9 +268,9 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_const
 } // namespace points_place
 
 /*
- * Sort of samples by key, for many tiles or a required order within a tile. A key has the tile in its high bits and the
- * kernel in its low bits; CUB's radix sort gets the number of bits in use. One thread per tile then finds the tile's
- * first sample by bisection. Only keys and indices are moved: the degridders read each sample once, through its index.
+ * Sort samples by key, if there are many tiles or the order within a tile matters. A key has the tile in its high bits
+ * and the kernel in its low bits. CUB's radix sort sorts only the bits in use. One thread per tile then finds the
+ * tile's first sample by bisection. Only keys and indices are moved. Degridders read each sample once, by its index.
  */
 
 namespace {
@@ -286,7 +287,7 @@ int bits_for(int64_t n)
     return bits;
 }
 
-/* A key has the tile above the kernel, by shift_left; shift_right drops those bits of the kernel that do not fit. */
+/* A key is (tile << shift_left) | (kernel >> shift_right). shift_right drops the bits of the kernel that do not fit. */
 struct key_shape {
     int shift_left, shift_right, by_kernel;
 };
@@ -324,7 +325,7 @@ __global__ void k_points_first(const uint32_t *key, uint32_t n, int shift, int32
     first[t] = low;
 }
 
-/* List the tiles' items by one block, which keeps a running sum of the tiles' numbers of pieces. */
+/* List the items of all tiles. The only block keeps a running sum of the numbers of pieces. */
 __global__ __launch_bounds__(SCAN) void k_points_items(const uint32_t *first, int32_t n_tile, uint32_t most,
                                                        msi_wproj_points_item *item, uint32_t *n_item)
 {
@@ -365,7 +366,8 @@ struct msi_wproj_points_sorter {
     uint32_t *word; /* [4 capacity]: keys and indices, or places */
     uint32_t *key[2], *index[2];
     uint32_t
-        *place_count; /* [2][MSI_WPROJ_POINTS_MAX_PLACE_TILES]: zero in turn with one kernel; else counted, taken */
+        *place_count; /* [2][MSI_WPROJ_POINTS_MAX_PLACE_TILES]: one kernel: used and cleared alternately; two kernels:
+                         samples counted, positions taken */
     int place_turn, place_each;
     int most_place_blocks; /* blocks of k_sort_places that run at the same time, with the widest places */
     uint32_t *first, *n_item;
@@ -404,7 +406,7 @@ static int make_classes(msi_wproj_points_sorter *s, const std::vector<int32_t> &
     return MSI_OK;
 }
 
-/* Set the shared memory of an order's kernels; find how many blocks fit on a multiprocessor. */
+/* Set the shared memory of an order's kernels, and find the number of blocks that fit on a multiprocessor. */
 template <class O, uint32_t EACH> static int ready_order(int *blocks_each)
 {
     const int bytes = sizeof(place_store<O, EACH>);
@@ -428,7 +430,8 @@ template <uint32_t EACH> static int ready_places(msi_wproj_points_sorter *s)
     return MSI_OK;
 }
 
-/* Make counters; choose as many samples a thread as a block's shared memory holds: 176 KB (sm_90) or 94 KB. */
+/* Allocate counters. Choose the number of samples per thread so that a block's samples fit in shared memory: 176 KB
+ * (sm_90) or 94 KB. */
 static int make_place_counts(msi_wproj_points_sorter *s)
 {
     size_t most;
@@ -564,7 +567,7 @@ static int grow_items(msi_wproj_points_sorter *s, int64_t n, int32_t most, int32
     return MSI_OK;
 }
 
-/* Sort in one launch if all blocks can run at the same time and the device supports it, else in two. */
+/* Sort with one launch if all blocks can run at the same time and the device supports this, else with two. */
 template <uint32_t EACH, class O> static int sort_places(msi_wproj_points_sorter *s, place_args<O> a)
 {
     cudaStream_t stream = (cudaStream_t)s->gpu.stream;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Gather: every visibility's footprint is summed by a warp, or by 8 or 16 lanes where it is small.
+ * Gather: the footprint of each visibility is summed by a warp, or by 8 or 16 lanes if it is small.
  *
  * The forms GIVEN and PLACE read the image and the kernel table through the caches. A warp first prepares its
- * visibilities, one per lane, so that the dependent loads of index, sample, plane and table cause one wait; then each
- * part of the warp sums one visibility, with several loads of taps per lane in flight. If there are few visibilities,
- * their footprints are cut into bands of rows for several warps. The form STRIP is in
+ * visibilities, one per lane, so that it waits only once for the dependent loads of index, sample, plane and table.
+ * Then each part of the warp sums one visibility, with several loads of taps per lane in flight. If there are few
+ * visibilities, their footprints are divided into bands of rows for several warps. The form STRIP is in
  * wproj_gather_strip_cuda.cu, the form TILE in wproj_gather_cuda.cuh.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Gather" implementation.
@@ -29,7 +29,7 @@ template <typename T> struct direct_args {
     int32_t nu, nv, n_image;
     uint32_t n_vis;
     int32_t vis_per_warp;
-    int32_t n_band; /* pieces that each footprint is cut into: blockIdx.y */
+    int32_t n_band; /* number of bands of a footprint; blockIdx.y is the band */
     const msi_wproj_sample *sample;
     const msi_wproj_points_place *place; /* or NULL: in the order given */
     cplx<T> *value;
@@ -117,7 +117,7 @@ __device__ __forceinline__ cplx<T> weigh_inside(const direct_args<T> &a, const f
     return sum;
 }
 
-/* The same sum if a row has at most as many taps as there are lanes: a lane's taps are a column. */
+/* The same sum if a row has no more taps than there are lanes. Each lane sums one column. */
 template <int LANES, typename T>
 __device__ __forceinline__ cplx<T> weigh_columns(const direct_args<T> &a, const footprint<T> &f, int image, int row,
                                                  int row_end, int lane)
@@ -235,8 +235,8 @@ template <typename T> int launch_direct(const msi_gather *g, const msi_wproj_job
     return MSI_OK;
 }
 
-/* Choose the largest tile whose cells fit. Lanes that read neighbouring rows of a footprint must not have bank
- * conflicts. So the distance of rows is the width of the block of taps plus a multiple of the number of banks. */
+/* Choose the largest tile whose cells fit. The pitch is the width of the block of taps plus a multiple of the number of
+ * banks, so that lanes that read neighbouring rows of a footprint have no bank conflicts. */
 template <typename T> void shape_tile(tile_shape *shape, msi_wproj_points_class *c, int32_t nu, int32_t nv, int cells)
 {
     constexpr int ROUND = 128 / (int)sizeof(cplx<T>);
@@ -270,7 +270,7 @@ template <typename T> void shape_tiles(msi_gather *g, msi_wproj_points_classes *
  * the L2 cache. */
 msi_gather_form choose_form(const msi_wproj_job *job, const msi_wproj_points_class &widest, int cells)
 {
-    /* The least number of taps per cell: of the cells that TILE copies, and of the grid for PLACE. */
+    /* The least number of taps per cell that TILE copies, and per cell of the grid. */
     constexpr double MIN_REUSE = 5, MIN_COVERAGE = 0.25;
     double tiles = (double)job->nu * (double)job->nv / ((double)widest.tile_u * widest.tile_v);
     double taps = (double)widest.taps * widest.taps;

@@ -2,15 +2,15 @@
 /*
  * Gathering from tiles of the image in shared memory.
  *
- * A multiply-add of image and kernel needs one value of each. Read through the caches for every visibility, as in the
- * paper's gather, both cost 8 or 16 bytes a tap from L1 at best and mostly from L2. Here a block processes the
- * visibilities whose footprints begin in one tile, up to a limit, with the cells that they touch in shared memory. Each
- * warp processes a group of them with the same kernel: a kernel value is read from L2 once for the group and multiplied
- * by one cell for each member. Sorting by (tile, kernel) makes the groups. Kernels wider than a block of taps are taken
- * block by block, so that the tile keeps its size and its population at every width; sums wait in shared memory.
+ * A multiply-add needs one image value and one kernel value. The gather of the paper reads both through the caches for
+ * each visibility. That takes 8 or 16 bytes per tap for each, mostly from L2. Here a block processes visibilities whose
+ * footprints begin in one tile, with the cells that they touch in shared memory. A warp processes a group of
+ * visibilities with the same kernel. It reads a kernel value from L2 once for the group, and multiplies it by one cell
+ * for each member. Samples are sorted by tile and kernel, so members of a group are neighbours. Wide kernels are
+ * processed in blocks of taps, so that tiles have the same size for all widths; the sums are kept in shared memory.
  *
- * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Gather": a warp a visibility, sorted input,
- * several outputs a block, several points a thread. The tile and the groups are this program's.
+ * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Gather", which has one warp per visibility,
+ * sorted input, several outputs per block and several points per thread. Tiles and groups are additions.
  */
 #ifndef MSI_WPROJ_GATHER_CUDA_CUH
 #define MSI_WPROJ_GATHER_CUDA_CUH
@@ -25,24 +25,24 @@
 
 namespace points {
 
-/* More warps hide more latency; with fewer warps each has more registers. */
+/* More warps hide more latency. With fewer warps, each has more registers. */
 template <typename T> constexpr int TILE_THREADS = sizeof(T) == 4 ? 768 : 512;
 template <typename T> constexpr int TILE_WARPS = TILE_THREADS<T> / 32;
 template <typename T> constexpr int CHUNK = TILE_THREADS<T>; /* most visibilities of an item */
 
-/* Blocks of 32 x 32 taps, the commonest, have images of one pitch, a whole number of rounds of banks. */
+/* The pitch for blocks of 32 x 32 taps, the most common size. It is a multiple of the number of banks. */
 template <typename T> constexpr int FIXED_PITCH = sizeof(T) == 4 ? 160 : 112;
 
 /* The layout of a class's image tiles in shared memory. */
 struct tile_shape {
-    int32_t block_u, block_v; /* taps taken at once */
+    int32_t block_u, block_v; /* taps that are processed together */
     int32_t pitch;            /* cells from row to row */
 };
 
-/* Tiles are described as boxes of the image, for each class. */
+/* Tensor maps of the image for the tiles of each class (box_copy). */
 struct tile_boxes {
     CUtensorMap of[MSI_WPROJ_POINTS_MAX_CLASS];
-    int32_t given; /* 0: none is described */
+    int32_t given; /* 0: there are none */
 };
 
 template <typename T> struct tile_args {
@@ -63,7 +63,7 @@ template <typename T> struct tile_args {
 /* A block's data in shared memory, apart from the image. */
 template <typename T> struct tile_store {
     cplx<T> sum[CHUNK<T>];
-    int32_t place[CHUNK<T>]; /* cells from the tile's first to the visibility's class-wide first cell */
+    int32_t place[CHUNK<T>]; /* offset of the visibility's first cell (of a kernel as wide as the class) in the tile */
     uint32_t kernel[CHUNK<T>], index[CHUNK<T>];
     uint32_t group[CHUNK<T>]; /* first visibility | how many << 16 */
     uint32_t starts[CHUNK<T> / 32];
@@ -99,8 +99,8 @@ template <typename T> struct table_source {
 };
 
 /*
- * Make groups of at most MOST visibilities that take the same kernel, the largest first: the last ones that a block
- * hands out are small, so that its warps finish together.
+ * Make groups of at most MOST visibilities with the same kernel, and order them by size, the largest first. The last
+ * groups are then small, so that the block's warps finish at about the same time.
  */
 template <int MOST, typename T> __device__ void make_groups(tile_store<T> &s, int n)
 {
@@ -161,7 +161,7 @@ __device__ __forceinline__ item_place find_item(const msi_wproj_points_classes &
     return {k, t % c.n_tile_u * c.tile_u, t / c.n_tile_u * c.tile_v};
 }
 
-/* The cells of a tile that a block of taps touches; the plane is periodic. */
+/* The cells of a tile that a block of taps touches, on the periodic plane. */
 struct cell_area {
     int32_t u, v, columns, rows;
 };
@@ -208,7 +208,7 @@ __device__ void fetch_cells(tile_store<T> &s, cplx<T> *image, const tile_args<T>
     __pipeline_commit();
 }
 
-/* Wait until the cells are there; all threads meet. */
+/* Wait until the cells have arrived. All threads of the block must call this. */
 template <typename T>
 __device__ __forceinline__ void await_cells(tile_store<T> &s, const tile_args<T> &a, const tile_boxes &boxes,
                                             const item_place &at, const tap_block &b, uint32_t *round)
@@ -226,8 +226,8 @@ template <typename T> __device__ __forceinline__ tap_block first_taps(const tile
     return {taps, 0, 0, min(a.shape[k].block_u, taps), min(a.shape[k].block_v, taps), a.shape[k].pitch};
 }
 
-/* Get the next item; it has no samples if there is none. Prefetch its first cells into the L2 cache. Called by one
- * thread. */
+/* Get the next item, and prefetch its first cells into the L2 cache. If there is none, the item has no samples. Called
+ * by one thread. */
 template <typename T> __device__ msi_wproj_points_item draw_item(const tile_args<T> &a, const tile_boxes &boxes)
 {
     const uint32_t number = atomicAdd(a.next_item, 1u);
@@ -245,8 +245,9 @@ template <typename T> __device__ __forceinline__ cplx<T> cell_at(const char *ima
 }
 
 /*
- * Sum K visibilities over `rows` rows of 32 taps, by a warp, in an image whose pitch is known here: no address but the
- * kernel's is computed. base: each one's cell of this lane's first tap, in bytes from `image`.
+ * Sum K visibilities over `rows` rows of 32 taps. Called by a warp. The pitch of the image is a constant, so only the
+ * address of the kernel has to be computed. base[k]: offset in bytes from `image` of the cell for this lane's first
+ * tap of visibility k.
  */
 template <int K, int PITCH, class S, typename T>
 __device__ __forceinline__ void weigh_rows(cplx<T> *sum, const char *image, int *base, const S &source, int row_stride,
@@ -271,7 +272,7 @@ __device__ __forceinline__ void weigh_rows(cplx<T> *sum, const char *image, int 
     if (left > 0) {
         cplx<T> now[U], next[U];
         fetch(now);
-        /* Without a branch in between, the next weights are loaded while these are used. */
+        /* There is no branch here, so that the next weights are loaded while these are used. */
 #pragma unroll 1
         for (; left > 1; left--) {
             fetch(next);
@@ -291,7 +292,7 @@ __device__ __forceinline__ void weigh_rows(cplx<T> *sum, const char *image, int 
     }
 }
 
-/* Sum the same over any rectangle of taps; base: each one's first cell. */
+/* The same sum over any rectangle of taps. base[k]: offset of the first cell of visibility k. */
 template <int K, class S, typename T>
 __device__ __forceinline__ void weigh_walk(cplx<T> *sum, const char *image, const int *base, const S &source,
                                            tap_walk w, int n_tap, int lane)
@@ -355,7 +356,7 @@ __device__ __forceinline__ void sum_group(tile_store<T> &s, const cplx<T> *image
     if (lane % EACH == 0 && lane / EACH < 2 * K) ((T *)(s.sum + first))[lane / EACH] += total;
 }
 
-/* Sum groups until there are none; each warp gets one group after the other. */
+/* Sum all groups. Each warp gets one group after the other. */
 template <int MOST, class S, typename T>
 __device__ __forceinline__ void sum_groups(tile_store<T> &s, const cplx<T> *image, const tile_args<T> &a,
                                            const typename S::shared &shared, const tap_block &b)
@@ -453,7 +454,7 @@ template <typename T> constexpr size_t tile_bytes(int cells)
     return (size_t)cells * sizeof(cplx<T>) + sizeof(tile_store<T>);
 }
 
-/* Launch a gather by tiles. Boxes are not used if the kernel was not compiled for them. */
+/* Launch a gather by tiles. The tensor maps are not used if the kernel was compiled for a GPU without them. */
 template <int MOST, class S, typename T>
 int launch_tiles(const tile_args<T> &args, const typename S::shared &shared, tile_boxes *boxes, int n_block,
                  cudaStream_t stream)
@@ -515,7 +516,7 @@ template <typename T> void fill_tile_args(tile_args<T> *a, const msi_gather *g, 
     a->next_item = g->next_item;
 }
 
-/* Describe tiles as boxes where each class's are, and images are not side by side. */
+/* Make tensor maps if the image has one plane and the tiles of every class are boxes. */
 template <typename T> void describe_tiles(tile_boxes *boxes, const msi_gather *g, const msi_wproj_job *job)
 {
     const msi_wproj_points_classes &c = *msi_wproj_points_sorter_classes(g->sorter);
@@ -529,18 +530,19 @@ template <typename T> void describe_tiles(tile_boxes *boxes, const msi_gather *g
 extern const int STRIP_ITEM; /* most visibilities of an item */
 
 /*
- * shape_strips - shape strips and bins for MSI_GATHER_STRIP.
- * Given:   n_block: multiprocessors of the GPU
- * Returns: whether this form is for such a job
+ * shape_strips - choose the sizes of strips and bins for MSI_GATHER_STRIP.
+ * Given:   n_block  number of multiprocessors of the GPU
+ * Returns: true if this form supports the job
  */
 bool shape_strips(msi_wproj_points_strips *strips, const msi_wproj_job *job, int n_block);
 
-/* fetch_granules - limit what the device's L2 cache reads at once to what launch_strips requests, where the device can
- * set this limit. The limit lasts until restore_fetch_limit. */
+/* fetch_granules - set the fetch granularity of the device's L2 cache to the size of launch_strips' requests, if the
+ * device supports this.
+ * restore_fetch_limit - restore the granularity. */
 void fetch_granules(msi_gather *g);
 void restore_fetch_limit(msi_gather *g);
 
-/* launch_strips - gather by strips; g->placed is sorted. Returns: 0, MSI_EGPU */
+/* launch_strips - degrid the samples of g->placed by strips. Returns: 0, MSI_EGPU */
 int launch_strips(const msi_gather *g, const msi_wproj_job *job);
 
 } // namespace points

@@ -2,8 +2,8 @@
 /*
  * Benchmark and tests only (msi_gather_degrid_phase): no strategy evaluates its kernels.
  *
- * Gather with the convolution function evaluated at each use. A table costs only bandwidth, an evaluation only
- * arithmetic; groups of visibilities with the same kernel share either.
+ * Gathering with a convolution function that is evaluated at each use. A table costs only bandwidth, and an evaluation
+ * only arithmetic. Groups of visibilities with the same kernel share the cost in both cases.
  *
  * Source: NVIDIA 2015, "Direct compute of GCF".
  */
@@ -24,7 +24,7 @@ __device__ __forceinline__ void sin_cos_pi(double x, double *s, double *c)
     sincospi(x, s, c);
 }
 
-/* Weights are evaluated from the tap's place; E is the precision of the evaluation. */
+/* Evaluate weights from the positions of taps. E is the precision of the evaluation. */
 template <typename T, typename E> struct phase_source {
     struct shared {
         E turns;

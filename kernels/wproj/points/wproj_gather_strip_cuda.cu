@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Gathering by small kernels from strips of the image that stream through shared memory.
+ * Gathering with small kernels from strips of the image that stream through shared memory.
  *
- * Footprints of 8 x 8 cells are so small that reading the image is what takes time, and it must never pause. The image
- * is cut into strips, whose rows stand in one line, strip after strip. Bins of the line, some hundred rows each, are
- * shared out evenly; a block processes neighbouring ones. Its warps have three tasks and wait for each other only if
- * necessary. The first fetch rows into a ring in shared memory, up to the length of the ring ahead: of each row
- * those sectors of 32 bytes that any footprint touches. The L2 cache is set to read one such sector at once. The second
- * put the visibilities of a bin in the order of rows while the previous bin is processed, and mark what they touch. The
- * others take visibilities in turn, in that order, sixteen lanes each: two rows of eight taps at a time, which meet in
- * no bank of shared memory. Barriers there count the copies that arrive of a few rows, and the warps that are done with
- * them. All kernels lie in shared memory, padded with zeros to 8 x 8.
+ * With footprints of up to 8 x 8 cells the time is spent reading the image, so reading must never pause. The image is
+ * divided into strips. The rows of all strips are numbered strip after strip, and divided into bins of some hundred
+ * rows. Each block processes about the same number of consecutive bins. Its warps have three tasks:
+ *   - Fetchers copy rows into a ring buffer in shared memory, as far ahead as the ring allows. They copy only the
+ *     sectors of 32 bytes that some footprint touches. The L2 cache is set to read single sectors.
+ *   - Sorters order the visibilities of the next bin by row, and mark the sectors that they touch.
+ *   - Weighers sum the visibilities in this order. Sixteen lanes sum one visibility, two rows of eight taps at a time,
+ *     without bank conflicts.
+ * Barriers in shared memory count the copies of a group of rows that have arrived, and the warps that no longer need
+ * the group. Shared memory also has all kernels, padded with zeros to 8 x 8.
  *
- * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs") for the problem; strips are this program's.
+ * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs") for the problem. The strips are new.
  */
 #include "kernels/wproj/points/wproj_gather_cuda.cuh"
 
@@ -43,7 +44,8 @@ template <typename T> struct geometry {
     static_assert(PITCH % 128 == 64 || CELL == 16, "two rows of a footprint meet in a bank");
 };
 
-/* A visibility in a list: its first cell in the ring, its kernel, and whether that is conjugated; its number. */
+/* An entry of a list has two words: the visibility's first cell in the ring, its kernel and a bit for the conjugate;
+ * and the index of the visibility. */
 constexpr int CELL_BITS = 18, KERNEL_BITS = 12;
 constexpr int U_BITS = MSI_WPROJ_POINTS_STRIP_U_BITS, ROW_BITS = MSI_WPROJ_POINTS_STRIP_ROW_BITS;
 static_assert(geometry<float>::RING * geometry<float>::COLUMNS <= 1 << CELL_BITS &&
@@ -53,24 +55,24 @@ static_assert(geometry<float>::RING * geometry<float>::COLUMNS <= 1 << CELL_BITS
 
 /* The description of an item, from the sorters to the other warps. */
 struct item_message {
-    int32_t line;        /* number of its bin's first row */
-    uint32_t n;          /* visibilities */
-    uint32_t base, rows; /* the first row's number among all that the block fetches; how many are fetched */
+    int32_t line;        /* first row of the item's bin */
+    uint32_t n;          /* number of visibilities */
+    uint32_t base, rows; /* index of the first row among the rows that the block fetches; number of rows to fetch */
 };
 
 template <typename T> struct strip_store {
     using G = geometry<T>;
     cplx<T> ring[G::RING * G::COLUMNS];
     cplx<T> table[MOST_SQUARES * TAPS * TAPS];
-    /* The item that is worked on and the next have one of each pair. */
-    uint2 touched[2][G::ROWS + TAPS]; /* a bit a granule */
+    /* Double buffers, for the current item and the next one. */
+    uint2 touched[2][G::ROWS + TAPS]; /* one bit per granule */
     uint2 list[2][CAPACITY];
     uint16_t row[2][CAPACITY]; /* in the bin */
     item_message message[2];
     uint32_t start[G::ROWS]; /* row -> place in the list */
     uint32_t warp_sum[SORTERS];
-    uint64_t full[G::GROUPS], empty[G::GROUPS]; /* barriers: a group's copies have arrived, its readers are done */
-    uint64_t listed[2], unlisted[2];            /* barriers: an item's list is ready, no warp reads it any more */
+    uint64_t full[G::GROUPS], empty[G::GROUPS]; /* barriers: a group's copies have arrived; its readers have finished */
+    uint64_t listed[2], unlisted[2];            /* barriers: an item's list is ready; no warp reads it any more */
 };
 static_assert(sizeof(strip_store<float>) <= 232448 && sizeof(strip_store<double>) <= 232448, "too much for a block");
 
@@ -87,15 +89,15 @@ template <typename T> struct strip_args {
 
 #if __CUDA_ARCH__ >= 900
 
-constexpr int LANES = 2 * TAPS;        /* that sum a visibility */
+constexpr int LANES = 2 * TAPS;        /* lanes that sum a visibility */
 constexpr int TURN = FETCHERS / GROUP; /* sets of fetching warps */
 constexpr int SORT_THREADS = 32 * SORTERS, EACH = CAPACITY / SORT_THREADS;
 constexpr int COPY = 16, NAP_NS = 200; /* COPY: bytes that a lane copies */
-/* Visibilities of a warp. With more of them, more share the last steps of their sums. With fewer, more of the ring is
- * free for rows to be fetched. */
+/* Visibilities that a warp processes together. More of them share the last steps of the sums. Fewer of them leave more
+ * of the ring free for rows to be fetched. */
 template <typename T> constexpr int AT_ONCE = sizeof(T) == sizeof(float) ? 8 : 4;
 
-/* Wait like wait_for, but yield the processor, for warps that wait long. */
+/* Wait as wait_for does, but sleep between attempts. This is for warps that wait long. */
 __device__ __forceinline__ void sleep_for(uint64_t *barrier, uint32_t parity)
 {
     for (;;) {
@@ -113,7 +115,7 @@ __device__ __forceinline__ void sleep_for(uint64_t *barrier, uint32_t parity)
     }
 }
 
-/* Arrive when all copies that this thread has begun are there. */
+/* Arrive at the barrier when all copies that this thread has started are complete. */
 __device__ __forceinline__ void arrive_after_copies(uint64_t *barrier)
 {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -126,12 +128,13 @@ __device__ __forceinline__ void copy_async(void *to, const void *from, uint64_t 
                  : "memory");
 }
 
-/* A block takes a range of the items. */
+/* The range of items of a block. */
 struct item_range {
     uint32_t first, n;
 };
 
-/* Start copying those parts of a row that footprints touch. WRAPS: cells from `edge` on are the row's first. */
+/* Start to copy the parts of a row that footprints touch. WRAPS: the cells from `edge` on are the first cells of the
+ * image's row. */
 template <bool WRAPS, typename T>
 __device__ __forceinline__ void copy_row(char *to, const cplx<T> *from, uint2 touched, int lane, int32_t edge,
                                          int32_t nu, uint64_t policy)
@@ -150,7 +153,7 @@ __device__ __forceinline__ void copy_row(char *to, const cplx<T> *from, uint2 to
     if (touched.y >> 31 && lane < REST) copy(WHOLE);
 }
 
-/* Fetch a row of every group that is a warp's turn. */
+/* Fetch one row of every TURN-th group. */
 template <typename T>
 __device__ __forceinline__ void fetch_rows(const strip_args<T> &a, strip_store<T> &s, const item_range &own, int warp,
                                            int lane)
@@ -204,8 +207,8 @@ __device__ __forceinline__ void sorters_meet()
     asm volatile("bar.sync 1, %0;" ::"n"(SORT_THREADS) : "memory");
 }
 
-/* The sorters list each item's visibilities in the order of rows, and mark what they touch. A thread keeps some of an
- * item's visibilities in registers from step to step. */
+/* The sorters list each item's visibilities in order of rows, and mark the granules that they touch. A thread keeps
+ * some of the item's visibilities in registers during all steps. */
 template <typename T> struct item_sorter {
     using G = geometry<T>;
     static constexpr int START_EACH = (G::ROWS + SORT_THREADS - 1) / SORT_THREADS;
@@ -215,7 +218,7 @@ template <typename T> struct item_sorter {
     uint32_t i; /* the thread's number */
     int rows;   /* rows of a bin */
 
-    /* Count the visibilities of every row, and mark the granules that those that begin there touch. */
+    /* Count the visibilities that begin in each row, and mark the granules that they touch. */
     __device__ __forceinline__ void count_rows(int to, uint32_t n, uint32_t base, uint2 (&place)[EACH],
                                                uint32_t (&rank)[EACH]) const
     {
@@ -235,7 +238,8 @@ template <typename T> struct item_sorter {
         }
     }
 
-    /* Sum a thread's rows' counts over the threads of its warp up to it; the warp's sum goes to s.warp_sum. */
+    /* Compute the inclusive prefix sum of the rows' counts over the threads of a warp. Store the warp's total in
+     * s.warp_sum. */
     __device__ __forceinline__ uint32_t scan_rows(uint32_t (&count)[START_EACH], uint32_t *own) const
     {
         const int lane = i % 32, warp = i / 32;
@@ -256,8 +260,8 @@ template <typename T> struct item_sorter {
         return sum;
     }
 
-    /* Find what a thread's rows are touched by: visibilities that begin in a row or in one of the seven above, be it in
-     * the bin before, where this bin goes on from that. */
+    /* Find the granules of a thread's rows that are touched by visibilities that begin in the row or in the seven rows
+     * before it. If goes_on is set, these may be rows of the previous bin. */
     __device__ __forceinline__ void merge_marks(int to, bool goes_on, uint2 (&touched)[TOUCHED_EACH]) const
     {
 #pragma unroll
@@ -276,7 +280,7 @@ template <typename T> struct item_sorter {
         }
     }
 
-    /* Store where the rows' visibilities begin in the list, and what the rows are touched by. */
+    /* Store the position in the list of each row's first visibility, and the granules that are touched. */
     __device__ __forceinline__ void store_rows(int to, uint32_t before, const uint32_t (&count)[START_EACH],
                                                const uint2 (&touched)[TOUCHED_EACH]) const
     {
@@ -311,7 +315,7 @@ template <typename T> struct item_sorter {
     {
         uint32_t base = 0;
         msi_wproj_points_item item = a.item[own.first];
-        bool goes_on = false; /* the bin follows on that of the item before */
+        bool goes_on = false; /* the bin follows the bin of the previous item */
 #pragma unroll 1
         for (uint32_t k = 0; k < own.n; k++) {
             const int to = k % 2;
@@ -354,7 +358,7 @@ template <typename T> struct reader {
     strip_store<T> &s;
     uint32_t lane, arrived = 0, passed = 0;
 
-    /* Wait for each group before going on, so that no phase of a barrier is missed. */
+    /* Wait for each group in turn, so that no phase of a barrier is missed. */
     __device__ __forceinline__ void pass(uint32_t end)
     {
         static_assert(G::GROUPS <= 32, "a lane a group");
@@ -365,8 +369,8 @@ template <typename T> struct reader {
         passed = end;
     }
     /*
-     * Done with the groups before `before`; those before `end` are wanted. Copies of a thread arrive in order. It is
-     * therefore enough to wait for the last barriers, one for each set of warps that take turns.
+     * Release the groups before `before`, and wait for the groups before `end`. Copies of a thread arrive in order, so
+     * it is enough to wait for the last barrier of each set of fetching warps.
      */
     __device__ __forceinline__ void advance(uint32_t before, uint32_t end)
     {
@@ -382,7 +386,7 @@ template <typename T> struct reader {
     }
 };
 
-/* Sum a lane's part of a visibility. WRAPS: the footprint may go on from the ring's end to its beginning. */
+/* Sum a lane's part of a visibility. WRAPS: the footprint may continue from the ring's end to its beginning. */
 template <bool WRAPS, typename T>
 __device__ __forceinline__ cplx<T> weigh(const strip_store<T> &s, uint32_t packed, int within)
 {
@@ -390,7 +394,7 @@ __device__ __forceinline__ cplx<T> weigh(const strip_store<T> &s, uint32_t packe
     constexpr uint32_t CELLS = G::RING * G::COLUMNS;
     const uint32_t first = (packed & ((1u << CELL_BITS) - 1)) + within / TAPS * G::COLUMNS + within % TAPS;
     const cplx<T> *table = s.table + (packed >> CELL_BITS & ((1u << KERNEL_BITS) - 1)) * TAPS * TAPS + within;
-    /* With conjugated weights the imaginary parts of the sums' products change their signs: once, at the end. */
+    /* Products with Re and Im of the weight are summed separately. The sign of the conjugate is applied at the end. */
     cplx<T> with_re = {0, 0}, with_im = {0, 0};
 #pragma unroll
     for (int t = 0; t < TAPS / 2; t++) {
@@ -406,7 +410,7 @@ __device__ __forceinline__ cplx<T> weigh(const strip_store<T> &s, uint32_t packe
     return {with_re.re + flip(with_im.re, sign), with_re.im + flip(with_im.im, sign)};
 }
 
-/* Sum a warp's visibilities of every item. */
+/* Sum the visibilities of a warp, item by item. */
 template <typename T>
 __device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<T> &s, const item_range &own, int warp,
                                             int lane)
@@ -441,7 +445,7 @@ __device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<
                     for (int e = 0; e < PAIRS; e++) sum[e] = weigh<true>(s, packed[e], within);
                 }
             } else {
-                /* Rows that are so far apart are not in the ring at the same time. */
+                /* These rows are too far apart to be in the ring at the same time. */
 #pragma unroll 1
                 for (int one = 0; one < N; one++) {
                     const uint32_t q = min(p + one, last), here = x.base + row[q];
@@ -462,7 +466,7 @@ __device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<
         __syncwarp();
         if (lane == 0) arrive(&s.unlisted[k % 2]);
     }
-    /* A block must not end before its copies. */
+    /* A block must not end before its copies are complete. */
     at.advance((x.base + x.rows) / GROUP, (x.base + x.rows) / GROUP);
 }
 
@@ -538,14 +542,14 @@ template <typename T> int launch(const msi_gather *g, const msi_wproj_job *job)
     return MSI_OK;
 }
 
-/* Shape strips of like width, and bins of which every block has as many. */
+/* Choose strips of about equal width, and bins so that every block has about the same number. */
 template <typename T> bool shape(msi_wproj_points_strips *strips, const msi_wproj_job *job, int n_block)
 {
     using G = geometry<T>;
     constexpr int CELLS = GRANULE / G::CELL;
     const int64_t n_strip = (job->nu + G::WIDTH - 1) / G::WIDTH, height = (job->nv + TAPS - 2 + GROUP) / GROUP * GROUP;
     const int64_t line = n_strip * height, each = MSI_WPROJ_POINTS_MAX_PLACE_TILES / n_block;
-    /* A row is copied in pieces, and wraps once. */
+    /* A row is copied in whole pieces, and may wrap only once. */
     if (job->nu % CELLS != 0 || job->nu < TAPS || each < 1 || line > INT32_MAX / 2) return false;
     if (dynamic_shared_bytes(k_gather_strip<T>) < sizeof(strip_store<T>)) return false;
     int64_t rows = (line + each * n_block - 1) / (each * n_block);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Scatter: a warp holds a patch of the image in registers, a column a lane, for its whole life, so that the image is
- * read once. Samples are sorted into bins of cells with bookmarks; the warp looks through the bins whose footprints can
- * reach its patch, 32 samples at a time, a lane each. For every one that does reach it, lanes read the kernel values
- * that fall on their cells; four samples' partial sums are reduced together and added to the visibilities.
+ * Scatter: a warp keeps one patch of the image in registers, one column per lane, so the image is read once. Samples
+ * are sorted into bins of cells. The warp tests the samples of all bins whose footprints can reach its patch, 32 at a
+ * time, one per lane. For each sample that reaches the patch, lanes read the kernel values of their cells. The partial
+ * sums of four samples are reduced together and added to the visibilities.
  *
- * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Scatter": points in registers, sorted
- * visibilities with bookmarks, reduction in the warp. Here warps never wait for each other, and each sum leaves as soon
- * as it is complete, so that no size of kernel or patch needs a last flush.
+ * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Scatter", which has points in registers,
+ * sorted visibilities with bookmarks, and reduction in the warp. Here warps never wait for each other, and each sum is
+ * added as soon as it is complete.
  */
 #include "kernels/wproj/points/wproj_points_cuda.h"
 
@@ -31,7 +31,7 @@ template <typename T> struct scatter_args {
     msi_wproj_points_classes classes;
     int32_t n_patch_u, n_patch_v, n_image;
     const msi_wproj_sample *sample;
-    const uint32_t *index, *first; /* sorted samples, and where bins begin */
+    const uint32_t *index, *first; /* sorted samples; first sample of each bin */
     cplx<T> *value;
     const cplx<T> *grid;
     kernel_view<T> kernels;
@@ -46,21 +46,21 @@ template <typename T> struct alignas(16) candidate {
     uint32_t index;
 };
 
-/* Find x of the periodic plane as a tap of a footprint that begins at `first`. */
+/* Return the tap that falls on x of a footprint that begins at `first`, on the periodic plane. */
 __device__ __forceinline__ int tap_of(int x, int first, int n)
 {
     int tap = x - first;
     return tap < 0 ? tap + n : tap;
 }
 
-/* Return whether footprint first .. first + taps - 1 and patch x .. x + size - 1 have a cell in common. */
+/* Return whether the footprint first .. first + taps - 1 and the patch x .. x + size - 1 overlap. */
 __device__ __forceinline__ bool reaches(int x, int size, int first, int taps, int n)
 {
     int tap = tap_of(x, first, n);
     return tap < taps || tap + size > n;
 }
 
-/* Sum a lane's part of a sample: its column of the patch. */
+/* Sum a lane's column of the patch for a sample. */
 template <typename T>
 __device__ __forceinline__ cplx<T> weigh_patch(const cplx<T> *cell, const candidate<T> &c, int u, int v, int nu, int nv)
 {
@@ -86,7 +86,7 @@ __device__ __forceinline__ cplx<T> weigh_patch(const cplx<T> *cell, const candid
     return sum;
 }
 
-/* The patch of a warp: each lane has one column in registers. Candidates are found by single lanes and read by all. */
+/* The patch of a warp. Each lane has one column in registers. A lane tests one candidate; all lanes read it. */
 template <typename T> struct warp_patch {
     candidate<T> *found;   /* [32], shared by the warp */
     int image, u, v, lane; /* u, v: its first cell */
@@ -154,7 +154,8 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 4) k_scatter(co
         }
         for (int k = 0; k < a.classes.n_class; k++) {
             const msi_wproj_points_class &c = a.classes.of[k];
-            /* Bins of first cells from taps - 1 before the patch to its last cell; the plane repeats. */
+            /* The bins with first cells from taps - 1 cells before the patch to its last cell, on the periodic
+             * plane. */
             const int low_u = u - c.taps + 1, low_v = v - c.taps + 1;
             const int span_u = min(c.taps + COLUMNS - 1, nu), span_v = min(c.taps + ROWS<T> - 1, nv);
             const int first_u = msi_wproj_points_wrap(low_u, nu) / BIN,

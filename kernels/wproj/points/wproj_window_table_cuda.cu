@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Benchmark and tests only; the strategy "window" is in wproj/window/.
+ * Benchmark and tests only. The strategy "window" is in wproj/window/.
  *
- * Moving window: the plane of cells is divided, without end, into windows at least as large as the widest kernel. A
- * lane owns a column of a window's residues, some rows of it a warp, and holds the one cell of each residue that lies
- * in the rectangle about the present footprint. From one sample to the next only cells that the rectangle has left are
- * read again. Every kernel value of a footprint falls on one lane, as a rotation of the rows of its square, so that
- * whole rows are read together however the footprint lies.
+ * Moving window: the unbounded plane of cells is divided into windows at least as large as the widest kernel. The place
+ * of a cell is its position modulo the window. A warp has some rows of places, and a lane one column of them. For each
+ * place the lane keeps the one cell that lies in the rectangle around the current footprint. Between two samples it
+ * reads only the cells that are new in the rectangle. A row of kernel values, rotated, covers a row of places, so that
+ * lanes read whole rows together for all positions of the footprint.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Moving window", after Romein 2012. Here a
- * window is divided among warps, not blocks, so that nothing waits at a barrier.
+ * window is divided among warps, not blocks, so that no barrier is needed.
  */
 #include "kernels/wproj/points/wproj_points_cuda.h"
 
@@ -33,10 +33,10 @@ template <typename T> constexpr int ROWS = sizeof(T) == 4 ? 32 : 16;
 template <typename T> struct window_args {
     int32_t nu, nv, n_image;
     uint32_t n_vis;
-    int32_t each;               /* samples of a warp */
-    int32_t n_part_u, n_part_v; /* warps of a window */
+    int32_t each;               /* samples per warp */
+    int32_t n_part_u, n_part_v; /* warps per window, along u and v */
     const msi_wproj_sample *sample;
-    const uint32_t *index; /* or NULL: in the order given */
+    const uint32_t *index; /* order of the samples; NULL: the given order */
     cplx<T> *value;
     const cplx<T> *grid;
     kernel_view<T> kernels;
@@ -55,14 +55,14 @@ __device__ __forceinline__ int residue(int x, int n)
     return r < 0 ? r + n : r;
 }
 
-/* A lane's part of the window: some rows of a column of residues. */
+/* A lane's part of the window: some rows of one column of places. */
 template <typename T> struct lane_window {
-    int image, u, v;    /* u, v: its first residues */
-    int last_u, last_v; /* first cell of the footprint before */
+    int image, u, v;    /* u, v: its first place */
+    int last_u, last_v; /* first cell of the previous footprint */
     cplx<T> cell[ROWS<T>];
 };
 
-/* Sum a lane's part of one sample; cells that the window has left since the last one are read first. */
+/* Sum a lane's part of one sample. Cells that are new in the window are read first. */
 template <typename T>
 __device__ __forceinline__ cplx<T> weigh_window(lane_window<T> &w, const window_args<T> &a, const window_sample<T> &s)
 {

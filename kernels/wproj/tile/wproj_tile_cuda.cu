@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Tile strategy: bucket sort, tiles in registers, dynamic thread blocks that process runs of samples, staged together
- * in shared memory (SDP memo "Vertical prototyping of the gridding algorithm", sections 2 and 3). A warp owns a tile of
- * 16 x 16 cells, so tiles need no shared memory and no barrier. wproj_tile_items.cuh divides the work;
- * wproj_tile_tensor.cuh and wproj_tile_fma.cuh do it. Here are the kernels' tables and the launches.
+ * The strategy "tile" sorts samples into buckets and keeps tiles in registers. Thread blocks process runs of samples,
+ * which they stage in shared memory (SDP memo "Vertical prototyping of the gridding algorithm", sections 2 and 3). A
+ * warp has a tile of 16 x 16 cells, so a tile needs neither shared memory nor a barrier. wproj_tile_items.cuh divides
+ * the work into items. wproj_tile_tensor.cuh and wproj_tile_fma.cuh grid them. This file makes the tables of kernels
+ * and launches the CUDA kernels.
  */
 #include "kernels/wproj/tile/wproj_tile_cuda.h"
 
@@ -25,14 +26,14 @@ using namespace wproj_tile;
 namespace {
 
 constexpr uint32_t ITEM_SIZE = 2048;
-constexpr double MOST_ODD = 1e-5; /* part of the largest value, by which a kernel may differ from its mirror image */
+constexpr double MOST_ODD = 1e-5; /* a kernel may differ from its mirror image by this part of its largest value */
 
 /* A box of the unbounded plane whose first cell is (origin_u, origin_v), and the grid that it is folded onto. */
 struct fold_shape {
     int64_t nu, nv, origin_u, origin_v, grid_nu, grid_nv;
 };
 
-/* Fold a box onto the padded grid: one thread for each cell of the grid; all cells are written. */
+/* Fold a box onto the padded grid. One thread computes one cell of the grid, and all cells are written. */
 template <typename T> __global__ void k_fold(const __grid_constant__ fold_shape f, const cplx<T> *box, cplx<T> *grid)
 {
     const int64_t u = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, v = blockIdx.y;
@@ -47,7 +48,7 @@ template <typename T> __global__ void k_fold(const __grid_constant__ fold_shape 
     grid[(blockIdx.z * f.grid_nv + v) * f.grid_nu + u] = sum;
 }
 
-/* Find the power of two that takes a table's largest value to TABLE_TOP or just below. */
+/* Return the power of two that scales a table's largest value to TABLE_TOP or just below. */
 float scale_for(float top)
 {
     int exponent;
@@ -55,7 +56,7 @@ float scale_for(float top)
     return std::ldexp(TABLE_TOP, -exponent);
 }
 
-/* Find the largest of |re| and |im| by the bits of positive floats, which have the order of integers. */
+/* Find the largest of |re| and |im|. The bits of positive floats are compared as integers. */
 __global__ void k_largest(const float *table, int64_t n, uint32_t *largest)
 {
     uint32_t top = 0;
@@ -76,7 +77,7 @@ uint2 split(msi_c32 x, float scale)
     return both;
 }
 
-/* Split every row of taps, with TILE - 1 zeros on either side. Returns the element of the first row's tap -half. */
+/* Split every row of taps, and put TILE - 1 zeros on both sides. Returns the index of tap -half of the first row. */
 int64_t split_rows(const msi_wkernel_set *k, int32_t plane, int64_t offset, float scale, std::vector<uint2> *table)
 {
     const int32_t half = k->half[plane], taps = msi_wkernel_taps(half);
@@ -90,7 +91,7 @@ int64_t split_rows(const msi_wkernel_set *k, int32_t plane, int64_t offset, floa
     return first;
 }
 
-/* Split all planes' tables. The tile of zeros at the beginning is for missing samples. */
+/* Split the tables of all planes. The table begins with TILE zeros, which missing samples use. */
 void split_tables(const msi_wkernel_set *k, std::vector<plane_kernel> *planes, std::vector<uint2> *table, float *scale)
 {
     const msi_c32 *from = static_cast<const msi_c32 *>(k->table);
@@ -105,7 +106,7 @@ void split_tables(const msi_wkernel_set *k, std::vector<plane_kernel> *planes, s
     }
 }
 
-/* Find the largest difference of a full plane's outermost square from its mirror image, and its largest value. */
+/* Find the largest difference between a full plane's outermost square and its mirror image, and the largest value. */
 template <typename C>
 int measure_evenness(const msi_wkernel_set *k, int32_t p, cudaStream_t stream, double *difference, double *top)
 {
@@ -127,7 +128,7 @@ int measure_evenness(const msi_wkernel_set *k, int32_t p, cudaStream_t stream, d
     return MSI_OK;
 }
 
-/* Copy the squares of sub-offsets 0 and above, which are sufficient for an even kernel. */
+/* Copy the squares of sub-offsets 0 and above. These are sufficient for an even kernel. */
 template <typename C> int fold_squares(const msi_wkernel_set *k, C *folded, cudaStream_t stream)
 {
     const int32_t os = k->oversample, middle = os / 2;
@@ -146,8 +147,8 @@ template <typename C> int fold_squares(const msi_wkernel_set *k, C *folded, cuda
     return MSI_OK;
 }
 
-/* Return whether tables are split for the tensor cores when they are made. Interpolated tables cannot be split
- * before. */
+/* Return whether tables are split for the tensor cores when they are made. Values that are interpolated must be split
+ * after the interpolation. */
 bool is_split(const msi_wproj_tile_spec *s, msi_wproj_tile_form form)
 {
     return form == MSI_WPROJ_TILE_TENSOR && !s->linear;
@@ -246,7 +247,7 @@ template <typename C> static int make_folded(msi_wproj_tile *t, const msi_wkerne
     return msi_gpu_stream_wait(&t->gpu);
 }
 
-/* Find the scale of a table that is on the device unsplit. */
+/* Find the scale of an unsplit table on the device. */
 static int find_scale(msi_wproj_tile *t, int64_t n_element)
 {
     uint32_t *largest = t->next_item, bits; /* no item has been processed yet */
@@ -324,7 +325,7 @@ extern "C" msi_wproj_tile_form msi_wproj_tile_form_of(const msi_wproj_tile *t)
     return t->form;
 }
 
-/* Allocate memory for n lists. It grows if bins have more classes, or tiles more samples, than before. */
+/* Allocate memory for the item counts of n lists, if it is not large enough. */
 static int fit_counts(msi_wproj_tile *t, int64_t n)
 {
     if (n <= t->count_capacity) return MSI_OK;
@@ -374,7 +375,7 @@ static int make_items(msi_wproj_tile *t, tile_view *view)
     return MSI_OK;
 }
 
-/* Launch as many blocks as the device can run at once; they process items until there are none. */
+/* Launch as many blocks as the device can run at once. They process items until there are none left. */
 template <typename TABLE>
 static int launch(msi_wproj_tile *t, void (*kernel)(tile_view, TABLE, int), const tile_view &view, const TABLE &table,
                   int first_image)
@@ -388,7 +389,7 @@ static int launch(msi_wproj_tile *t, void (*kernel)(tile_view, TABLE, int), cons
     return MSI_OK;
 }
 
-/* Grid all images, in each pass as many as have tiles in registers. */
+/* Grid all images. A pass grids as many images as fit in registers. */
 template <typename T, bool FULL, bool LINEAR> static int grid_images(msi_wproj_tile *t, const tile_view &view)
 {
     const table_view table = {t->table, t->middle};

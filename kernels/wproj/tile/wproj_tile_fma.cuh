@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Kernels of any form and precision by multiply-adds, several images in one pass. A warp has its tile in registers:
- * each lane one column and every other row. 32 candidates at a time are prepared together, one per lane, and those that
- * touch the tile are staged in shared memory; then all lanes process one after the other. A sample's kernel values are
- * loaded together, before any is used, since they come from L2.
+ * Gridding of tiles with multiply-adds, for kernels of any form and precision, and several images in one pass. A warp
+ * has its tile in registers. A lane has every other row of one column. The warp prepares 32 candidates at a time, one
+ * per lane, and stages those that touch the tile in shared memory. Then all lanes process the staged samples one after
+ * the other. A lane loads all its kernel values of a sample before it uses the first, to hide the latency of L2.
  *
- * Full kernels are even in u and in v, so tables hold squares for sub-offsets 0 and above; a negative one is read
- * backwards. That leaves (os/2 + 1)^2 of (os + 1)^2 squares, and what runs together fits L2. Squares have their full
- * width and u is fastest, so that a row is contiguous (SDP memo, section 4.1).
+ * Full kernels are even in u and in v. So tables have only the squares of sub-offsets 0 and above, and squares of
+ * negative ones are read backwards. There are (os/2 + 1)^2 squares, not (os + 1)^2, so those in use at the same time
+ * fit in L2. u varies fastest, so that rows are contiguous (SDP memo, section 4.1).
  */
 #ifndef MSI_KERNELS_WPROJ_TILE_FMA_CUH
 #define MSI_KERNELS_WPROJ_TILE_FMA_CUH
@@ -23,17 +23,17 @@ using complex_cuda::read_only;
 
 constexpr int ROWS = TILE / 2; /* rows of a lane */
 
-/* Most samples in a float sum before it is added to the grid. Crowded cells have 1e5 samples and more, and a single sum
- * would have an error of 1e-5. */
+/* A float sum is added to the grid after this many samples. Crowded cells have 1e5 samples and more, so a single float
+ * sum would have an error of 1e-5. */
 constexpr int MOST_IN_SUM = 256;
 
-/* A staged sample, which touches the tile. Its members are indices of the table. */
+/* A staged sample that touches the tile. at, at_v, pitch, step, next_u and next_v are in elements of the table. */
 template <typename T> struct alignas(16) staged {
-    int32_t at;             /* the tile's first cell; separable: its first column's weight along u */
-    int32_t at_v;           /* separable: its first row's weight along v */
-    int32_t pitch, step;    /* full: from row to row and from column to column; either sign */
-    int32_t next_u, next_v; /* from a sub-offset to the next */
-    int32_t du, half;       /* first column from the sample's cell */
+    int32_t at;             /* weight of the tile's first cell; separable: weight along u of its first column */
+    int32_t at_v;           /* separable: weight along v of its first row */
+    int32_t pitch, step;    /* full: distances between rows and between columns, of either sign */
+    int32_t next_u, next_v; /* distance to the next sub-offset */
+    int32_t du, half;       /* du: the tile's first column from the sample's cell */
     uint32_t rows;          /* bit j: the footprint has row j */
     T frac_u, frac_v;
 };

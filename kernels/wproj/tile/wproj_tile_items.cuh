@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Tile gridding is divided into items. Samples are in bins by class of support (wproj/job/wproj_sort_cuda.h). An item
- * is a tile of 16 x 16 cells, one class's bins around it, kernels conjugated or not, and a run of the samples in them:
- * its candidates, most of which touch the tile. Warps get items from a counter: persistent, dynamic thread blocks.
- * Items are numbered class by class, so that concurrent warps read the kernels of one class, which stay in L2.
+ * Gridding by tiles is divided into items. Samples are in bins by class of support (wproj/job/wproj_sort_cuda.h). An
+ * item has a tile of 16 x 16 cells and a run of the samples in the bins around it, of one class and with kernels that
+ * are all conjugated or all not. These samples are the candidates of the item; most of them touch the tile. Blocks are
+ * persistent, and warps get items from a counter. Items are ordered by class, so that concurrent warps use kernels of
+ * one class, which stay in L2.
  *
- * Conjugate kernels have separate bins: with conjugated values, they add to the conjugate of the tile.
+ * Samples with conjugated kernels have their own bins. Their conjugated values are added to the conjugate of the tile.
  */
 #ifndef MSI_KERNELS_WPROJ_TILE_ITEMS_CUH
 #define MSI_KERNELS_WPROJ_TILE_ITEMS_CUH
@@ -16,7 +17,7 @@ namespace wproj_tile {
 
 constexpr int TILE = MSI_WPROJ_TILE, WARPS = 4;
 
-/* A plane's kernel begins here, for each axis where they differ. */
+/* The position of a plane's kernel in the table, along u and v. */
 struct plane_kernel {
     int32_t half, first_u, first_v;
 };
@@ -36,7 +37,7 @@ struct tile_view {
     void *grid;
 };
 
-/* Rows of bins with all samples that may touch a tile; they have a range along u. */
+/* The rows of bins with the samples that may touch a tile. All rows have the same range along u. */
 struct bin_rows {
     int32_t v_low, n, u_low, u_high;
     int64_t first;
@@ -94,10 +95,10 @@ static __global__ void k_make_items(tile_view t, const uint32_t *n_item, const u
 struct candidates {
     int tile_u, tile_v; /* first cells */
     bool conjugate;
-    uint32_t first, end;         /* candidates f of the item */
-    uint32_t row_ends, row_skip; /* lane k: row k of bins: its end, and the offset from f to its sample */
+    uint32_t first, end;         /* candidates first .. end - 1 belong to the item */
+    uint32_t row_ends, row_skip; /* in lane k, for row k: candidate after its last; sample minus candidate */
 
-    /* Get the next item; false if there is none. */
+    /* Get the next item. Returns false if there is none. */
     __device__ bool draw(const tile_view &t, int lane)
     {
         uint32_t which = 0;
@@ -133,7 +134,7 @@ struct candidates {
     }
 };
 
-/* Return whether a footprint around a cell du, dv cells before the tile's first cell touches the tile. */
+/* Return whether a footprint touches the tile, whose first cell is (du, dv) from the sample's cell. */
 __device__ inline bool touches_tile(int du, int dv, int half)
 {
     const int reach = 2 * half + TILE - 1;

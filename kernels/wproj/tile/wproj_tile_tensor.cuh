@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Separable kernels on tensor cores. Over the samples s that touch a tile
+ * Gridding of tiles on tensor cores, for separable kernels. A tile is a matrix product over the samples s that touch
+ * it:
  *
- *     G[j][i] = sum_s (V_s kv_s[j]) ku_s[i],
+ *     G[j][i] = sum_s (V_s kv_s[j]) ku_s[i].
  *
- * a matrix product with the samples along K: eight of them, re and im, are the K = 16 of mma.m16n8k16. Factors are
- * split into two halves of 11 bits each, products of high halves and both mixed ones add to fp32: relative error 2^-22
- * a product. Every 32 samples the tensor cores' sums, which round towards zero, are added to sums that round to
- * nearest.
+ * The real and imaginary parts of eight samples are the dimension K = 16 of mma.m16n8k16. Each factor is split into two
+ * halves of 11 bits. The product of the high halves and the two mixed products are summed in fp32, so the relative
+ * error of a product is 2^-22. Tensor cores round sums towards zero. Therefore, after every 32 samples, their sums are
+ * added to sums that are rounded to nearest.
  *
- * For the nearest sub-offset, the kernel's table has zeros around each row of taps, so that a tile's edge needs no
- * test, and is split already for ku. With interpolation, two unsplit rows are read for each factor, and the result is
- * split here. A warp compares 32 candidates at a time with its tile, and queues those that touch it in shared memory; a
- * tile is added to the grid by vector reductions when its item ends.
+ * For the nearest sub-offset, the table for ku is split in advance. It has zeros around each row of taps, so that a
+ * tile's edge needs no test. With interpolation, two unsplit rows are read for each factor, and the result is split. A
+ * warp compares 32 candidates at a time with its tile, and queues those that touch it in shared memory. At the end of
+ * an item, the tile is added to the grid by vector reductions.
  */
 #ifndef MSI_KERNELS_WPROJ_TILE_TENSOR_CUH
 #define MSI_KERNELS_WPROJ_TILE_TENSOR_CUH
@@ -25,36 +26,36 @@ namespace wproj_tile {
 
 constexpr int GROUP = 8, QUEUE = 64;
 constexpr int GROUPS_A_SUM = 4;    /* number of groups of 8 samples between additions to the rounded sums */
-constexpr float TABLE_TOP = 16.0f; /* largest table value, and value times this stays within a half's range */
+constexpr float TABLE_TOP = 16.0f; /* largest table value; its product with a value is in the range of a half */
 constexpr int VALUE_TOP_EXPONENT = 9;
 
-/* Kernels for tensor cores: of the nearest sub-offset multiplied by scale and split, half2 (re, im) high and low; else
- * float2, to be multiplied and split. */
+/* The table of kernels. For the nearest sub-offset, elements are multiplied by `scale` and split: half2 (re, im), high
+ * and low. With interpolation they are float2. */
 struct tensor_table {
     const uint2 *element;
     float scale;
     int32_t middle; /* oversample / 2 */
 };
 
-/* A sample that touches the tile. x and y: elements of the tile's first column and row; z and w: the value. */
+/* A sample that touches the tile. x and y: table elements for the tile's first column and row. z and w: the value. */
 template <bool LINEAR> struct queued {
     uint4 sample;
 };
 template <> struct queued<true> {
     uint4 sample;
     float frac_u, frac_v;
-    int16_t column, row; /* taps of the tile's first column and row, from a row's first on; may lie outside the row */
+    int16_t column, row; /* taps of the tile's first column and row, which may be outside of 0 .. taps - 1 */
     int32_t taps;
 };
 
-/* Split two numbers, as a table's elements are: .x the high halves, .y the low ones. */
+/* Split two numbers as a table's elements are split. .x has the high halves, .y the low halves. */
 __device__ inline uint2 split_halves(float2 x)
 {
     const mma::split_pair s = mma::split(x.x, x.y);
     return {s.high, s.low};
 }
 
-/* A factor is V times a v-weight, split, in the two arrangements that give real and imaginary parts. */
+/* The product of V and a weight along v, split, in the two arrangements that give the real and the imaginary part. */
 struct factor {
     uint32_t re_high, re_low, im_high, im_low;
 };
@@ -77,7 +78,7 @@ __device__ inline factor weigh(float2 k, float re, float im)
     return f;
 }
 
-/* Interpolate tap i between a row of the table and the next sub-offset's; 0 beyond the row's ends. */
+/* Interpolate tap i between the rows of two sub-offsets. The result is 0 if the row has no tap i. */
 __device__ inline float2 between(const float2 *row, int i, int taps, float here, float next)
 {
     if ((unsigned)i >= (unsigned)taps) return {0, 0};
@@ -112,7 +113,7 @@ __device__ inline weights load_weights(const tensor_table &table, const queued<t
     return w;
 }
 
-/* A tile's sums are [columns 0..7 or 8..15][re, im][mma's four]. */
+/* A lane's sums of a tile: [columns 0..7 or 8..15][re, im][result registers of mma]. */
 typedef float tile_sums[2][2][4];
 
 /* Add eight queued samples. */
@@ -159,7 +160,7 @@ __device__ inline void round_sums(tile_sums &rounded, tile_sums &sum)
             }
 }
 
-/* Add a tile's scaled sums to an image's grid; kernels that are conjugated add to the conjugate of the tile. */
+/* Add a tile's scaled sums to an image's grid, conjugated if the item's kernels are conjugated. */
 __device__ inline void add_tile(const tile_view &t, int image, const tile_sums &sum, const candidates &c, float scale,
                                 int lane)
 {
@@ -175,7 +176,7 @@ __device__ inline void add_tile(const tile_view &t, int image, const tile_sums &
                                 sign * sum[n][1][2 * row + 1]);
 }
 
-/* Find the power of two that takes the largest value to 2^VALUE_TOP_EXPONENT or just below. */
+/* Return the power of two that scales the largest value to 2^VALUE_TOP_EXPONENT or just below. */
 __device__ inline float value_scale(const uint32_t *largest)
 {
     int exponent = 0;
@@ -185,7 +186,7 @@ __device__ inline float value_scale(const uint32_t *largest)
     return ldexpf(1, VALUE_TOP_EXPONENT - exponent);
 }
 
-/* Queue a candidate that touches the tile du, dv cells from it, by the head's sub-offsets. */
+/* Queue a candidate that touches the tile. (du, dv) is the tile's first cell from the sample's cell. */
 __device__ inline void enqueue(queued<false> *q, const uint4 &sample, const plane_kernel &k, float2, int, int du,
                                int dv)
 {
@@ -194,7 +195,7 @@ __device__ inline void enqueue(queued<false> *q, const uint4 &sample, const plan
     q->sample.y = (uint32_t)(k.first_v + msi_wproj_head_sub_v(sample.y) * pitch + dv + k.half);
 }
 
-/* Queue one by sub-offsets 0 .. 2 middle, in between too. */
+/* The same with interpolation. The sub-offsets `sub` have fractions, and are 0 .. 2 middle. */
 __device__ inline void enqueue(queued<true> *q, const uint4 &, const plane_kernel &k, float2 sub, int middle, int du,
                                int dv)
 {
@@ -208,7 +209,7 @@ __device__ inline void enqueue(queued<true> *q, const uint4 &, const plane_kerne
     q->frac_v = sub.y - sub_v;
 }
 
-/* Candidates are read in advance: heads and values of one image, and sub-offsets if kernels are interpolated. */
+/* Reads candidates in advance: heads, values of one image, and with interpolation sub-offsets. */
 template <bool LINEAR> struct candidate_reader {
     const uint2 *heads, *values;
     const float2 *subs;
@@ -223,7 +224,7 @@ template <bool LINEAR> struct candidate_reader {
     {
     }
 
-    /* Read candidate f of an item; beyond its end there is none. */
+    /* Read candidate f of an item, if the item has it. */
     __device__ read_ahead read(const candidates &c, uint32_t f) const
     {
         const uint32_t i = c.sample(f);

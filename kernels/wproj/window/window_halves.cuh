@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Split numbers into sums of two half-precision numbers for tensor cores: 22 bits of a number that is scaled by a power
- * of two into their range. */
+/* For tensor cores, a number is split into a sum of two half-precision numbers. It is first scaled into their range by
+ * a power of two. The sum has 22 bits. */
 #ifndef MSI_KERNELS_WINDOW_HALVES_CUH
 #define MSI_KERNELS_WINDOW_HALVES_CUH
 
@@ -25,7 +25,7 @@ __device__ __forceinline__ power scale_to(float largest, int top)
     return {__uint_as_float((uint32_t)(254 + top - exponent) << 23), __uint_as_float((uint32_t)(exponent - top) << 23)};
 }
 
-/* Split each of four numbers into two halves: high halves in x and y, low ones in z and w. */
+/* Split each of four numbers into two halves. The high halves are in x and y, the low halves in z and w. */
 __device__ __forceinline__ uint4 split(float a, float b, float c, float d)
 {
     const mma::split_pair first = mma::split(a, b), second = mma::split(c, d);

@@ -69,7 +69,8 @@ __global__ void __launch_bounds__(THREADS)
     for (int i = threadIdx.x; i < 2 * o.window; i += THREADS) to_v[i] = tap_of(v, taps, i % o.window - before);
 }
 
-/* Find the window: beyond four steps of a product's columns it has an even number of them, for warps that take two. */
+/* Return the size of the window for a number of taps: a multiple of STEP, and of 2 STEP beyond four steps, because
+ * warps then process two steps. */
 int32_t window_for(int32_t taps)
 {
     int32_t steps = (taps + FOUR - 1 + STEP - 1) / STEP;

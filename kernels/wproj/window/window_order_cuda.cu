@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A thread computes each sample's place twice: for its key, and again in the order of the sorted keys, when it writes
- * sample and value. Storing 32 bytes a sample in between would cost more than the arithmetic. Only the slice's samples
- * are listed and sorted: with many slices the others would cost the most.
+ * The place of each sample is computed twice: for its key, and after the sort, to write the sample and its value. To
+ * store 32 bytes per sample in between would take longer than the arithmetic. Only the samples of the slice are listed
+ * and sorted. With many slices, most of the time would otherwise be spent on the other samples.
  */
 #include "kernels/wproj/window/wproj_window_gridder_cuda.h"
 
@@ -25,7 +25,7 @@ struct msi_window_order {
     int block_shift; /* a block of cells has an edge of 2^block_shift */
     uint8_t *class_of_plane;
     uint32_t *key, *key_sorted, *index, *index_sorted;
-    uint32_t *count; /* [MSI_WINDOW_MAX_CLASS + 1]: of classes, and of all */
+    uint32_t *count; /* [MSI_WINDOW_MAX_CLASS + 1] samples of each class, and of all */
     msi_wproj_sample *sample;
     void *value;
     void *sort_storage;
@@ -88,8 +88,8 @@ __device__ bool is_in_slice(const order_args &a, const coordinates &c)
     return msi_wproj_slice(&a.geometry, fabs(w * a.geometry.w_lambda_per_m_hz)) == a.slice;
 }
 
-/* List the slice's samples by key and index, in the samples' order within a block, and count them by class. All are
- * counted; at most `capacity` are listed. */
+/* List keys and indices of the slice's samples, and count the samples by class. The samples of a block keep their
+ * order. All are counted, but at most `capacity` are listed. */
 __global__ void k_window_keys(const __grid_constant__ order_args a, int64_t n, uint32_t capacity, uint32_t *key,
                               uint32_t *index, uint32_t *count)
 {
@@ -131,7 +131,7 @@ __device__ void store(msi_c64 *out, double re, double im)
     *out = {re, im};
 }
 
-/* Write the samples and their values in order. */
+/* Write the samples and their values in the sorted order. */
 template <typename C>
 __global__ void k_window_take(const __grid_constant__ order_args a, int64_t n, const uint32_t *index,
                               msi_wproj_sample *sample, C *value)
@@ -187,7 +187,8 @@ unsigned blocks_for(int64_t n)
     return (unsigned)((n + BLOCK - 1) / BLOCK);
 }
 
-/* Make classes of planes whose kernels differ by at most a third, or by more if there would be too many classes. */
+/* Divide planes into classes. The widths of kernels of a class differ by at most a third, or by more if there would be
+ * too many classes. */
 void make_classes(msi_window_order *o, const int32_t *half, std::vector<uint8_t> &of_plane)
 {
     const int32_t n_plane = o->geometry.n_plane;

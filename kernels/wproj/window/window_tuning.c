@@ -26,7 +26,8 @@ typedef struct progress {
     int n_tried, n_trial;
 } progress;
 
-/* Write the part of a line that names a case. The device, whose name may contain blanks, ends the line. */
+/* Write the part of a line that identifies a case, except for the device. Names of devices may contain blanks, so they
+ * are at the end of the line. */
 static void describe(char *text, size_t size, const msi_window_case *c)
 {
     static const char *const lookup[] = {"", "-linear", "-texture"};
@@ -35,7 +36,7 @@ static void describe(char *text, size_t size, const msi_window_case *c)
              c->taps);
 }
 
-/* Read a line of the cache. Returns 1 if it is about the case, and sets *p. */
+/* Read a line of the cache. Returns 1 and sets *p if the line belongs to the case. */
 static int read_line(const char *line, const msi_window_case *c, progress *p)
 {
     char key[MAX_LINE];
@@ -161,8 +162,8 @@ static int64_t round_up(int64_t x, int64_t step)
 }
 
 /*
- * Estimate the instructions for a visibility and image, from those for a cell and a staged weight on the GPU on which
- * the shapes were tuned. Cells of all tiles of the window are counted, including threads without cells.
+ * Estimate the number of instructions per visibility and image, from the numbers per cell and per staged weight on the
+ * GPU on which the shapes were tuned. All tiles of the window are counted, including threads without cells.
  */
 static double estimate(const msi_window_shape *s, int32_t taps)
 {
@@ -199,7 +200,7 @@ static void sort_candidates(msi_window_shape *sorted, const msi_window_case *pro
     }
 }
 
-/* Continue with the case's trials, up to their permitted number. Returned: p, and *n_timed calls that were made */
+/* Continue the trials of a case, up to the permitted number. Returned: p, and *n_timed, the number of timings */
 static int go_on(progress *p, const msi_window_shape *sorted, const msi_window_trials *trials, int *n_timed)
 {
     const int n = p->n_trial - N_GROUP;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Gridding with a moving window (Romein 2012 section 4) whose threads own blocks of cells (Merry 2016 section 3).
+ * Gridding with a moving window (Romein 2012 section 4) whose threads have blocks of cells (Merry 2016 section 3).
  *
- * A work group takes a fixed number of visibilities; a block of threads takes one tile of the window for it. Batches of
- * visibilities are staged: for separable kernels the visibility is multiplied by the weights along v once for every row
- * of the window, all polarisations, and the weights along u are stored next to them; a thread then needs only four
- * multiply-adds per cell and polarisation, as Merry's section 6 proposes. Sums leave the registers by vector reductions
- * to global memory when the window's corner moves past a thread's block.
+ * A work group is a fixed number of visibilities. A block of threads processes it for one tile of the window.
+ * Visibilities are staged in batches. For separable kernels, the products of the visibility and the weights along v are
+ * stored for every row of the window and all polarisations, together with the weights along u. A thread then needs only
+ * four multiply-adds per cell and polarisation (Merry 2016 section 6). When the window's corner moves past a thread's
+ * block, the thread adds its sums to global memory by vector reductions.
  *
- * Full tables (Romein's form): a thread owns CV cells of a column, reads each weight once for all polarisations, and
- * keeps it while consecutive visibilities share it. A window is as large as the footprint there, no cell is padding.
+ * With full tables (Romein's form), a thread has CV cells of a column. It reads each weight once for all polarisations,
+ * and keeps it for the following visibilities with the same kernel. The window is exactly as large as the footprint.
  */
 #include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/wproj/window/wproj_window_forms.cuh"
@@ -58,16 +58,16 @@ __device__ __forceinline__ void flush_block(cplx<typename F::T> (*sum)[F::CU][F:
 /* Shared memory of a separable gridding block. */
 template <class F> struct grid_store {
     using T = typename F::T;
-    /* Fewest rows of a pack: with one image two rows make a float pack. */
+    /* Rows of a pack. With one image, a float pack has two rows. */
     static constexpr int ROWS = F::P == 1 && F::PACK == 2 ? 2 : 1;
-    /* Images of a row, rounded up to packs. */
+    /* Images of a row, rounded up to a multiple of packs. */
     static constexpr int PS = F::P == 1 ? 1 : (F::P + F::PACK - 1) / F::PACK * F::PACK;
     alignas(16) cplx<T> u[F::N * F::TU];
     alignas(16) cplx<T> v[F::N * F::TV * PS]; /* visibility times weight */
     batch_store<T, F::P, F::N> batch;
 };
 
-/* Stage visibility times weight along v for the rows of a tile. */
+/* Stage the products of visibilities and weights along v for the rows of a tile. */
 template <msi_wproj_lookup LOOKUP, class F>
 __device__ __forceinline__ void stage_products(grid_store<F> &s, int half, axis along, int n, staging items)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Degridding with a moving window of coarsened threads (what Merry 2016 section 6 names as the next step).
+ * Degridding with a moving window whose threads have blocks of cells (proposed in Merry 2016 section 6).
  *
- * The reverse of gridding: a thread keeps its blocks of cells in registers and reads another one when the window's
- * corner moves past it. For a visibility it sums its cells weighted along u, then along v, which leaves one complex
- * number an image. Those are summed over the warp by a transposed butterfly: while there are several numbers to sum,
- * each step halves their count, every lane sending the half that its partner keeps; so eight numbers cost nine shuffles
- * where a tree for each would cost forty. With few images several visibilities share a butterfly: the five shuffles
- * wait for each other. Warps meet in shared memory, tiles in global memory; a warp that is alone writes its sums at
- * once. On tensor cores: wproj_window_tensor.cuh.
+ * This is the reverse of gridding. A thread keeps its blocks of cells in registers, and reads another block when the
+ * window's corner moves past it. For a visibility it sums its cells weighted along u, then along v, and gets one
+ * complex number per image. These numbers are summed over the warp by a transposed butterfly: in each step a lane sends
+ * one half of its numbers to its partner and keeps the other, so the count halves. Eight numbers take nine shuffles; a
+ * separate tree for each would take forty. The five steps depend on each other, so with few images several
+ * visibilities share a butterfly to hide the latency. Sums of warps are added in shared memory, and sums of tiles in
+ * global memory. A block of one warp writes its sums directly. wproj_window_tensor.cuh has the form for tensor cores.
  *
- * Full tables: a thread holds cells of one column; visibilities of the same place and kernel have the same value, which
- * is found once.
+ * With full tables, a thread has cells of one column. Visibilities with the same place and kernel have the same value,
+ * which is computed once.
  */
 #include "kernels/wproj/window/wproj_window_cuda.h"
 
@@ -72,7 +72,7 @@ __device__ __forceinline__ void read_block(cplx<typename F::T> (*cell)[F::CU][F:
     }
 }
 
-/* Move a thread's blocks with the window's corner: read those that lie elsewhere now. */
+/* Move a thread's blocks with the window's corner. Blocks whose position changes are read. */
 template <class F>
 __device__ __forceinline__ void move_blocks(cplx<typename F::T> (*cell)[F::CU][F::P], block_places<F::B> *at, corner to,
                                             const window_args<typename F::T> &a, const tile_thread &t)
@@ -115,8 +115,8 @@ __device__ __forceinline__ void weigh_blocks(cplx<typename F::T> *sum, const cpl
 }
 
 /*
- * A warp's totals go to its part of shared memory, or where the block is one warp and its tile the whole window, to the
- * values themselves.
+ * The destination of a warp's totals: its part of shared memory; or the visibilities themselves, if the block has one
+ * warp and the tile is the whole window.
  */
 template <typename T> struct totals {
     T *out;           /* output of the batch's first visibility */
@@ -131,8 +131,8 @@ template <typename T> struct totals {
     }
 };
 
-/* Sum visibilities k .. stop - 1, for which the cells stay, over a warp; pu and pv are the staged weights of the first.
- */
+/* Sum visibilities k .. stop - 1 over a warp. The cells do not change between them. pu and pv are the staged weights of
+ * visibility k. */
 template <class F>
 __device__ __forceinline__ void sum_run(const cplx<typename F::T> (*cell)[F::CU][F::P], const cplx<typename F::T> *pu,
                                         const cplx<typename F::T> *pv, const totals<typename F::T> &to, int k, int stop,
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     const block_part &part = t.part;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     bool several = a.n_tile_u * a.n_tile_v > 1, direct = blockDim.x == 32 && !several;
-    /* Lanes without cells follow one with cells; their sums stay zero. */
+    /* Lanes without cells use the place of the tile's first thread. Their sums stay zero. */
     if (!t.own) t.x = t.y = 0;
 
     cplx<T> cell[F::ROWS][F::CU][P] = {};

@@ -3,15 +3,14 @@
  * Code shared by gridding and degridding with a moving window: the division of a window into tiles and threads, and the
  * staging of a batch of visibilities.
  *
- * The plane of cells is divided, without end, into windows of window_u x window_v cells, and these into blocks of
- * coarsen_u x coarsen_v cells. A thread owns one block or several above each other, those that have a given place in
- * the window, in every repetition of it. A visibility's footprint lies in a rectangle of the window's size whose corner
- * is a multiple of the coarsening: each place has exactly one of its cells' blocks there, and changes to another one
+ * The unbounded plane of cells is divided into windows of window_u x window_v cells, and the windows into blocks of
+ * coarsen_u x coarsen_v cells. The place of a block is its position in its window. A thread has one place, or several
+ * along v. A visibility's footprint lies in a rectangle of the window's size, whose corner is a multiple of the
+ * coarsening. Exactly one block of each place lies in this rectangle. A thread changes to another block of its place
  * only when the corner moves past it.
  *
- * Kernel rows are staged in shared memory in the order of the threads' places in the window, not of the taps: a
- * rotation of the row, zeros where the footprint does not reach. So a thread reads its weights at one fixed place for
- * every visibility, and no address depends on where the footprint lies.
+ * Rows of weights are staged in shared memory in the order of places, not of taps. This is a rotation of the row, with
+ * zeros outside of the footprint. So a thread reads its weights from the same address for every visibility.
  */
 #ifndef MSI_WPROJ_WINDOW_FORMS_CUH
 #define MSI_WPROJ_WINDOW_FORMS_CUH
@@ -34,16 +33,16 @@ template <typename T> struct window_args {
     int64_t n_vis;
     int32_t group;                       /* visibilities of a work group */
     int32_t n_image, first_image;        /* images of a cell and of a value; the first image that is processed */
-    int32_t n_pass;                      /* times a form's images, in one launch */
+    int32_t n_pass;                      /* passes of one launch, each of a form's images */
     int32_t window_u, window_v;          /* cells */
-    int32_t n_tile_u, n_tile_v;          /* tiles of a window, a block each */
+    int32_t n_tile_u, n_tile_v;          /* tiles of a window; a block of threads has one tile */
     int32_t threads_u, threads_v;        /* threads of a tile */
-    int32_t log2_tile_u, log2_tile_v;    /* log2 of a tile's cells, rounded up, or of the available threads */
+    int32_t log2_tile_u, log2_tile_v;    /* log2 of a tile's cells, rounded up; at most that of a block's threads */
     int32_t oversample, full, conjugate; /* conjugate: degridding */
     msi_wproj_lookup lookup;
     cudaTextureObject_t texture_u, texture_v;
     float texture_middle;
-    int32_t pairs; /* pairs of floats begin at multiples of 16 bytes: a form's images, or cells */
+    int32_t pairs; /* 1: pairs of complex floats (images of a form, or cells) begin at multiples of 16 bytes */
     const msi_wproj_sample *sample;
     cplx<T> *value;
     cplx<T> *grid;
@@ -53,13 +52,13 @@ template <typename T> struct window_args {
 };
 
 /*
- * The source and destination of a visibility's weights along one axis: 16 bytes, read together. With textures `row`
- * contains plane and element of tap 0 (pack_texel).
+ * The source of a visibility's weights along one axis, and their place in the window: 16 bytes, which are read
+ * together. With textures, `row` has the plane and the element of tap 0 (pack_texel).
  */
 template <typename T> struct alignas(16) tap_source {
     const cplx<T> *row;
     int32_t rot;  /* place of tap 0 in the window */
-    int32_t taps; /* with the top bit set if they are conjugated */
+    int32_t taps; /* the top bit is set if the weights are conjugated */
 };
 
 /* The corner of the rectangle that contains a visibility's footprint, and its place in the window. */
@@ -74,11 +73,11 @@ __device__ __forceinline__ int floor_mod(int x, int m)
 }
 
 /*
- * The types and sizes of a compiled form. P image planes, B blocks of CU x CV cells a thread, tiles of at most TU x TV
- * cells, batches of N visibilities, at least BLOCKS blocks of threads a multiprocessor.
+ * The types and sizes of a compiled form: P image planes, B blocks of CU x CV cells per thread, tiles of at most
+ * TU x TV cells, batches of N visibilities, and at least BLOCKS blocks of threads per multiprocessor.
  *
- * A row of staged weights is read in 16-byte packs. Thread tx reads packs tx, tx + TU/CU, ..: neighbours in a warp read
- * neighbouring packs, so that there are no bank conflicts.
+ * A row of staged weights is read in packs of 16 bytes. Thread tx reads packs tx, tx + TU/CU, and so on. Neighbouring
+ * lanes read neighbouring packs, so there are no bank conflicts.
  */
 template <typename T_, int P_, int CU_, int CV_, int B_, int TU_, int TV_, int N_, int BLOCKS_> struct window_form {
     using T = T_;
@@ -90,8 +89,8 @@ template <typename T_, int P_, int CU_, int CV_, int B_, int TU_, int TV_, int N
 };
 
 /*
- * Find the place of element x in a staged row of LENGTH elements. A thread has B blocks of C elements, read in packs of
- * PACK. Packs of one number are stored together: those of the first blocks of all threads, then of the second blocks, ..
+ * Return the position of element x in a staged row of LENGTH elements. A thread has B blocks of C elements, which it
+ * reads in packs of PACK. The first packs of all threads are stored first, then the second packs, and so on.
  */
 template <int C, int B, int LENGTH, int PACK> __device__ __forceinline__ int pack_place(int x)
 {
@@ -100,8 +99,8 @@ template <int C, int B, int LENGTH, int PACK> __device__ __forceinline__ int pac
 }
 
 /*
- * A batch is prepared in two steps: raw samples and values are copied asynchronously while the previous batch is
- * processed; then warp 0 finds taps and corners.
+ * A batch of visibilities. Samples and values are copied asynchronously while the previous batch is processed. Then
+ * warp 0 finds the sources of the weights and the corners.
  */
 template <typename T, int P, int N> struct batch_store {
     alignas(16) cplx<T> value[2][N * P];
@@ -109,12 +108,12 @@ template <typename T, int P, int N> struct batch_store {
     tap_source<T> u[N], v[N];
     float frac_u[N], frac_v[N];
     alignas(16) corner at[N];
-    uint32_t moves;         /* bit k: the corner of k is not that of k - 1 */
-    uint32_t changes;       /* bit k: its weights are not those of k - 1 */
-    int32_t last_u, last_v; /* corner of the last visibility of the batch before */
+    uint32_t moves;         /* bit k: visibilities k and k - 1 have different corners */
+    uint32_t changes;       /* bit k: they have different weights */
+    int32_t last_u, last_v; /* corner of the last visibility of the previous batch */
 };
 
-/* Start fetching a batch. `value` has `stride` images a visibility; NULL: samples alone. */
+/* Start to fetch a batch. `value` has `stride` images per visibility; NULL: fetch only samples. */
 template <typename T, int P, int N>
 __device__ void fetch_batch(batch_store<T, P, N> &b, int half, const msi_wproj_sample *sample, const cplx<T> *value,
                             int stride, int n)
@@ -134,7 +133,7 @@ template <typename T> __device__ __forceinline__ const cplx<T> *pack_texel(float
     return (const cplx<T> *)((uint64_t)(uint32_t)plane << 32 | __float_as_uint(at));
 }
 
-/* Find sources, corners and moves of n <= 32 visibilities, by warp 0. */
+/* Find sources, corners and moves of n <= 32 visibilities. Called by warp 0. */
 template <int CU, int CV, typename T, int P, int N>
 __device__ void find_batch(batch_store<T, P, N> &b, int half, const window_args<T> &a, int n)
 {
@@ -189,7 +188,7 @@ __device__ void find_batch(batch_store<T, P, N> &b, int half, const window_args<
     b.at[k] = at;
 }
 
-/* Read from a table, or 0, by a predicate: a branch around every load would cost more than the load. */
+/* Read from a table, or return 0. The load has a predicate, because a branch around it would take longer. */
 __device__ __forceinline__ cplx<float> read_table_if(bool there, const cplx<float> *p)
 {
     cplx<float> x = {0, 0};
@@ -232,12 +231,12 @@ struct axis {
     int first, cells; /* the tile's first place in the window, and the number of places */
 };
 
-/* Find the weight at place x of the window; 0 outside the footprint. */
+/* Return the weight at place x of the window; 0 outside of the footprint. */
 template <msi_wproj_lookup LOOKUP, typename T>
 __device__ __forceinline__ cplx<T> weight_at(const tap_source<T> &s, float frac, int x, axis along)
 {
-    /* Below rot the window begins again. There the unsigned difference is huge, and one window more makes it
-     * smaller. */
+    /* Places below rot belong to the next repetition of the window. Their unsigned difference is huge; the window's
+     * size is added to it. */
     uint32_t tap = (uint32_t)(x - s.rot), taps = (uint32_t)s.taps & ~CONJUGATE;
     tap = min(tap, tap + (uint32_t)along.window);
     cplx<T> w = {0, 0};
@@ -261,7 +260,7 @@ __device__ __forceinline__ cplx<T> weight_at(const tap_source<T> &s, float frac,
     return w;
 }
 
-/* Call stage with the lookup as a constant; textures hold floats alone. */
+/* Call stage with the lookup as a constant. Only floats have textures. */
 template <typename T, class STAGE> __device__ __forceinline__ void stage_by(msi_wproj_lookup lookup, STAGE stage)
 {
     if (lookup == MSI_WPROJ_NEAREST)
@@ -272,7 +271,7 @@ template <typename T, class STAGE> __device__ __forceinline__ void stage_by(msi_
         stage(std::integral_constant<msi_wproj_lookup, MSI_WPROJ_TEXTURE>());
 }
 
-/* A block's threads divide the items (visibility, place) of a staging pass: each keeps its place, or few. */
+/* A thread's items (visibility, place) of a staging pass. A thread has one place, or few. */
 struct staging {
     int x, k;           /* first place in the tile, first visibility */
     int x_step, k_step; /* strides */
@@ -303,8 +302,8 @@ __device__ __forceinline__ void stage_rows(cplx<T> *staged, const tap_source<T> 
     }
 }
 
-/* Find a thread's place in its tile: pairs of lanes along v, pairs of pairs along u, so that equal addresses lie in
- * neighbouring lanes, where the shared memory merges them. */
+/* Find a thread's place in its tile. Two lanes are neighbours along v, and two such pairs along u. Equal addresses are
+ * then in neighbouring lanes, where shared memory merges the accesses. */
 __device__ __forceinline__ void thread_place(int threads_u, int threads_v, int *tx, int *ty)
 {
     int t = threadIdx.x;
@@ -326,7 +325,7 @@ template <> struct pack_of<double> {
     using type = double2;
 };
 
-/* Read COUNT complex elements, a multiple of the pack, from shared memory; packs are `step` elements apart. */
+/* Read COUNT complex elements, a multiple of the pack, from shared memory. Packs are `step` elements apart. */
 template <int COUNT> __device__ __forceinline__ void read_packs(const cplx<float> *p, int step, cplx<float> *out)
 {
 #pragma unroll
@@ -376,8 +375,8 @@ __device__ __forceinline__ block_part find_part(const window_args<T> &a, int til
 /* The blocks of cells of a thread of a separable form, and the weights that it stages. */
 struct tile_thread {
     block_part part;
-    int x, y;             /* which thread of the tile it is */
-    bool own;             /* it has cells: threads that fill up the last warp have none */
+    int x, y;             /* index of the thread in the tile */
+    bool own;             /* 1: it has cells; the threads that fill up the last warp have none */
     int place_u, place_v; /* place of its first cell, in the window */
     staging items_u, items_v;
     axis along_u, along_v;
@@ -404,8 +403,7 @@ template <int B> struct block_places {
     int u, v[B];
 };
 
-/* A block processes the batches of its part one after the other; a batch is prepared while the previous one is
- * processed. */
+/* The batches of a block's part, one after the other. A batch is fetched while the previous one is processed. */
 template <int CU, int CV, typename T, int P, int N> struct batch_walk {
     batch_store<T, P, N> &b;
     const window_args<T> &a;
@@ -443,7 +441,7 @@ template <int CU, int CV, typename T, int P, int N> struct batch_walk {
     }
 };
 
-/* Find the end of the run of visibilities that begins at k of n: the next one whose bit is set. */
+/* Return the end of the run of visibilities that begins at k: the next one whose bit is set, or n. */
 __device__ __forceinline__ int end_of_run(uint32_t bits, int k, int n)
 {
     const uint32_t later = k < 31 ? bits >> (k + 1) << (k + 1) : 0;
@@ -457,7 +455,7 @@ __device__ __forceinline__ int cell_at(int place, int corner_place, int corner_c
     return corner_cell + (x < 0 ? x + window : x);
 }
 
-/* A form for full tables has P images, CV cells of a column a thread, at most MOST threads. */
+/* The types and sizes of a form for full tables: P images, CV cells of a column per thread, at most MOST threads. */
 template <typename T_, int P_, int CV_, int N_, int MOST_, int BLOCKS_> struct full_form {
     using T = T_;
     static constexpr int P = P_, CV = CV_, N = N_, THREADS = MOST_, BLOCKS = BLOCKS_, FULL = 1;
@@ -509,8 +507,8 @@ __device__ __forceinline__ void read_column(cplx<T> *w, const batch_store<T, P, 
 
 namespace {
 
-/* Cut a window into the least number of tiles of at most `most_cells` cells; find the threads of each, `blocks` blocks to a
- * thread. */
+/* Cut a window into the least number of tiles of at most `most_cells` cells; find the threads of each, `blocks` blocks
+ * to a thread. */
 inline void cut_window(int cells, int coarsen, int blocks, int most_cells, int *window, int *n_tile, int *threads)
 {
     int n = (cells + coarsen - 1) / coarsen;
@@ -597,7 +595,7 @@ template <typename T> int clear_values(const window_args<T> &a, int first_image,
     return MSI_OK;
 }
 
-/* Find a form's kernel, of a direction, and the shared memory that it takes. */
+/* The CUDA kernel of a form and direction, and its shared memory. */
 template <class DIRECTION, class F> struct form_kernel {
     static constexpr size_t store_bytes()
     {
@@ -652,8 +650,8 @@ template <class DIRECTION, class F> constexpr form_row row_of()
         return {precision, 0, {F::P, F::CU, F::CV, F::B, F::TU, F::TV, MSI_WINDOW_THREADS, 0}, launch};
 }
 
-/* Return whether tensor cores support a job: rows whose blocks do not wrap within themselves, and whole tiles of the
- * operands' window. */
+/* Return whether tensor cores support a job. No block may wrap at the end of a row, and the operands' window must have
+ * a whole number of tiles. */
 inline bool tensor_takes(const msi_window_shape &s, const msi_wproj_job *job)
 {
     const msi_window_operands *o = job->kernels.operands;
@@ -680,8 +678,8 @@ inline bool same_shape(const msi_window_shape &a, const msi_window_shape *b)
 }
 
 /*
- * Launch all images of a job: as many as possible in one launch of the shape's form, the others one by one with a form
- * for one image, with the same tiles if there is one.
+ * Process all images of a job. One launch of the shape's form processes as many as possible. The others are processed
+ * one by one, by a form for one image, if possible with the same tiles.
  */
 inline int launch_forms(const form_row *form, int n_form, const msi_wproj_job *job, const msi_window_shape *shape,
                         cudaStream_t stream)

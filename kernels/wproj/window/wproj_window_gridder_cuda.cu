@@ -22,26 +22,27 @@ struct msi_window_gridder {
     char device[256];
     /* [direction][class] */
     msi_window_shape shape[2][MSI_WINDOW_MAX_CLASS]; /* n_vis 0: not chosen yet */
-    bool is_measured[2][MSI_WINDOW_MAX_CLASS];       /* as far as n_expected samples allow */
+    bool is_measured[2][MSI_WINDOW_MAX_CLASS];       /* measured as far as n_expected samples allow */
     /* [class], for degridding */
     msi_window_operands *operands[MSI_WINDOW_MAX_CLASS];
-    bool has_asked[MSI_WINDOW_MAX_CLASS]; /* for operands, of which there may be none */
+    bool has_asked[MSI_WINDOW_MAX_CLASS]; /* operands were requested; they may be NULL nevertheless */
 };
 
 namespace {
 
 /*
  * Measuring may take a twentieth of the time for the expected samples. A timing is the better of RUNS runs on some of
- * them, with shapes that are somewhat slower than the best one; fewer than four timings are not useful. Fewer samples
- * than LEAST_MEASURED do not fill a GPU, and more than MOST_MEASURED do not improve the result.
+ * the samples, and a shape takes on average SLOWER times as long as the best one. Fewer than LEAST_TIMINGS timings are
+ * not useful. Fewer samples than LEAST_MEASURED do not fill a GPU, and more than MOST_MEASURED do not improve the
+ * result.
  */
 constexpr int RUNS = 2, LEAST_TIMINGS = 4;
 constexpr double MOST_PART = 0.05, SLOWER = 1.25;
 constexpr int64_t LEAST_MEASURED = 1 << 18, MOST_MEASURED = 1 << 21;
 
 /*
- * Make a texture: a plane's kernel is a function of the distance, one row with the sub-offsets of all taps in between
- * each other.
+ * Make a texture. A row has the kernel of one plane as a function of the distance from the sample, with the sub-offsets
+ * of all taps in ascending order.
  */
 int make_texture(const msi_wkernel_set *k, const msi_c32 *table, const int64_t *offset, cudaStream_t stream,
                  cudaArray_t *array, uint64_t *texture)
@@ -139,8 +140,8 @@ int64_t count_timings(int64_t n_expected, int64_t n_vis, int64_t *n_measured)
     return *n_measured < LEAST_MEASURED ? 0 : (int64_t)(paid / (double)*n_measured);
 }
 
-/* Measure on the job's own samples: with values of zero, which leave the grid as it is, or into the memory of the
- * values to be degridded. Without memory for zeros nothing is measured. */
+/* Measure shapes with the job's samples. Gridding uses values of zero, which do not change the grid; if there is no
+ * memory for them, nothing is measured. Degridding writes to the memory of the values. */
 int measure_shapes(const measurement *of, const msi_window_case *problem, const msi_window_shape *candidate, int n,
                    int64_t n_timing, msi_window_shape *shape)
 {
@@ -173,7 +174,7 @@ int choose_shape(msi_window_gridder *g, const msi_wproj_job *job, int degrid, in
     msi_window_shape candidate[MSI_WINDOW_MAX_SHAPES];
     const int n = degrid ? msi_window_degrid_shapes(job, candidate) : msi_window_grid_shapes(job, candidate);
     if (n == 0) return msi_error_set(MSI_EINTERNAL, "the window strategy has no form for %d images", job->n_image);
-    /* A form that supports one grid may not support another. */
+    /* A form may support one grid and not another. */
     if (!msi_window_tuning_is_candidate(known, candidate, n) || n_timing > 1) {
         const msi_window_case problem = {g->device,
                                          degrid,
@@ -189,7 +190,7 @@ int choose_shape(msi_window_gridder *g, const msi_wproj_job *job, int degrid, in
     return MSI_OK;
 }
 
-/* Find the operands of a class; they are made at the first call. */
+/* Get the operands of a class. The first call makes them. */
 int operands_of(msi_window_gridder *g, const msi_wproj_job *job, int of_class, const msi_window_operands **operands)
 {
     if (!g->has_asked[of_class]) MSI_TRY(msi_window_operands_create(&g->operands[of_class], job, g->gpu.stream));
@@ -219,7 +220,7 @@ int run_classes(msi_window_gridder *g, const msi_window_ordered *ordered, const 
         job.kernels = g->kernels;
         job.kernels.max_taps = ordered->taps[c];
         if (degrid) MSI_TRY(operands_of(g, &job, c, &job.kernels.operands));
-        /* Classes divide the samples to come as they divide this slice's. */
+        /* Assume that the class has the same part of the remaining samples as of this slice. */
         const double part = (double)n / (double)n_all;
         msi_window_shape shape;
         MSI_TRY(choose_shape(g, &job, degrid, c, (int64_t)(part * (double)g->n_expected), &shape));

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Orders samples of w-projection for the moving window: visibilities of the store, in any order, become samples that
- * are neighbours in memory if they are near each other on the grid.
+ * Sorting of samples for the moving window. Samples that are close together on the grid become neighbours in memory.
  *
- * A Measurement Set is ordered by time, in which neighbours belong to different baselines and lie far apart on the
- * grid. Here samples are sorted by the size of their kernels, since a window is as wide as the widest in a launch, and
- * then by blocks of cells, row by row; within a block a baseline's samples keep their order in time. So the window
- * moves by a few cells at a time, and touches every cell once for all baselines that cross it.
+ * A Measurement Set is ordered by time. Neighbours then belong to different baselines, and are far apart on the grid.
+ * Here samples are sorted by the size of their kernels, because a launch uses one window that is as wide as the widest
+ * kernel. Then they are sorted by blocks of cells, row by row. Within a block, the samples of a baseline keep their
+ * order in time. So the window moves by a few cells at a time, and visits each block only once.
  */
 #ifndef MSI_WPROJ_WINDOW_GRIDDER_CUDA_H
 #define MSI_WPROJ_WINDOW_GRIDDER_CUDA_H
@@ -23,12 +22,12 @@ extern "C" {
 
 enum { MSI_WINDOW_MAX_CLASS = 8, MSI_WINDOW_MAX_IMAGES = MSI_GRIDDER_MAX_PLANES };
 
-/* Visibilities in device memory, of one spectral setup, as in msi_vis_segment, or of several, one after the other. All
+/* Visibilities in device memory, of one spectral setup (see msi_vis_segment) or of several, one after the other. All
  * pointers are borrowed. */
 typedef struct msi_window_block {
     int64_t n_row; /* number of rows of the one setup */
     int32_t n_chan;
-    int64_t plane_stride;       /* samples from one plane to the next: n_row n_chan or more; of several: all samples */
+    int64_t plane_stride;       /* samples from one plane to the next: at least n_row n_chan; several setups: all */
     const double *freq_hz;      /* [n_chan], or as in rows */
     const double *uvw_m;        /* [n_row][3] */
     const float *weight;        /* [n_plane][n_row][n_chan]; NULL: predict, every sample counts */
@@ -37,11 +36,11 @@ typedef struct msi_window_block {
     const msi_store_rows *rows; /* [n_rows] device memory */
 } msi_window_block;
 
-/* The ordered samples are of one slice of w, in device memory that belongs to the order. */
+/* The sorted samples of one slice of w, in device memory that belongs to the order. */
 typedef struct msi_window_ordered {
     int32_t n_class;
     int32_t taps[MSI_WINDOW_MAX_CLASS];      /* widest kernel of the class */
-    int64_t first[MSI_WINDOW_MAX_CLASS + 1]; /* its samples are first[c] .. first[c + 1] - 1 */
+    int64_t first[MSI_WINDOW_MAX_CLASS + 1]; /* class c has samples first[c] .. first[c + 1] - 1 */
     const msi_wproj_sample *sample;
     void *value; /* [n][n_image] complex: weighted and rotated, or space for degridded values */
 } msi_window_ordered;
@@ -51,7 +50,7 @@ typedef struct msi_window_order msi_window_order;
 /*
  * msi_window_order_create - allocate device memory for up to `capacity` samples of a slice.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
- *           geometry, copied; half [geometry->n_plane], host, read now
+ *           geometry: copied; half [geometry->n_plane], host: not used after the call
  * Returned: *out, freed by msi_window_order_free
  * Returns:  0, MSI_EGPU, MSI_ERANGE (2^31 samples or more, too many images)
  */
@@ -60,41 +59,41 @@ int msi_window_order_create(msi_window_order **out, const msi_gpu_stream *gpu, i
                             int n_image);
 void msi_window_order_free(msi_window_order *o);
 
-/* msi_window_order_bytes - count the device memory that msi_window_order_create takes. */
+/* msi_window_order_bytes - return the bytes of device memory that msi_window_order_create takes. */
 int64_t msi_window_order_bytes(int64_t capacity, msi_precision precision, int n_image);
 
 /*
- * msi_window_order_take - order a block's samples of a slice, except those without weight in any plane.
+ * msi_window_order_take - sort a block's samples of a slice. Samples without weight in all planes are left out.
  *
  * Given:    image_plane [n_image] host: the block's plane of each image, -1: the PSF, with plane 0's weights
  * Returned: *ordered, valid until the next call
  * Returns:  0, MSI_EGPU, MSI_ERANGE (more samples than the capacity, 2^31 in the block or more)
- * Notes:    waits for the stream, to learn how many there are. With block->weight NULL values are left unset.
+ * Notes:    waits for the stream to get the number of samples. If block->weight is NULL, values are not set.
  */
 int msi_window_order_take(msi_window_order *o, const msi_window_block *block, const int32_t *image_plane, int32_t slice,
                           msi_window_ordered *ordered);
 
-/* msi_window_order_give - copy the degridded values of the last ordered samples to the block's visibilities, image p to
- * plane p. Returns: 0, MSI_EGPU */
+/* msi_window_order_give - copy the degridded values of the last sorted samples to the block's visibilities. Image p is
+ * copied to plane p. Returns: 0, MSI_EGPU */
 int msi_window_order_give(msi_window_order *o, const msi_window_block *block, int32_t slice);
 
 /*
- * The strategy "window" on a GPU grids blocks of visibilities onto a grid in device memory, and degrids them from it:
- * it orders samples, divides them by the size of their kernels, and runs the shape that tuning chose for each size. A
- * gridder works on the device and the stream that it was made with.
+ * The strategy "window" on a GPU grids blocks of visibilities onto a grid in device memory, and degrids them from it.
+ * It sorts samples by the size of their kernels and by cells, and uses the shape that tuning has chosen for each size.
+ * A gridder works on the device and the stream that it was made with.
  */
 
-/* The specification of a gridder. Pointers are borrowed for the call, a table on the device as long as the gridder
- * exists. */
+/* The specification of a gridder. Pointers are borrowed for the call. A table in device memory is borrowed as long as
+ * the gridder exists. */
 typedef struct msi_window_gridder_spec {
     const msi_wproj_geometry *geometry;
     const msi_wkernel_set
         *kernels;       /* kernels of the geometry's planes, of either form; values and grid have their precision */
     int n_image;        /* image planes gridded together */
-    int64_t capacity;   /* samples of a slice, at most */
-    int64_t n_expected; /* samples to come in all: shapes that the cache does not know are measured for a twentieth of
-                           the time that these take at most; 0: none is measured */
-    int textures;       /* 1: interpolate by texture units, of separable kernels in fp32 with geometry->linear */
+    int64_t capacity;   /* most samples of a slice */
+    int64_t n_expected; /* number of samples to expect. Unknown shapes are measured for at most a twentieth of the time
+                           that these samples take; 0: nothing is measured */
+    int textures;       /* 1: interpolate by texture units; needs separable kernels, fp32 and geometry->linear */
 } msi_window_gridder_spec;
 
 typedef struct msi_window_gridder msi_window_gridder;
@@ -111,17 +110,18 @@ int msi_window_gridder_create(msi_window_gridder **out, const msi_gpu_stream *gp
 void msi_window_gridder_free(msi_window_gridder *g);
 
 /*
- * msi_window_gridder_add - add a block's samples of one slice of w to the grid, all image planes at once.
+ * msi_window_gridder_add - add a block's samples of one slice of w to the grid, for all image planes.
  * Given:   image_plane [n_image] host: the block's plane of each image, -1: the PSF
  * Returns: 0, MSI_EGPU, MSI_ERANGE (kernels wider than the grid, more samples than the capacity)
- * Notes:   waits for the stream once; returns before the additions are done.
+ * Notes:   waits for the stream once. Returns before the additions are complete.
  */
 int msi_window_gridder_add(msi_window_gridder *g, const msi_window_block *block, const int32_t *image_plane,
                            int32_t slice, const msi_wproj_grid *grid);
 
 /*
- * msi_window_gridder_predict - the visibilities of a block's samples of one slice, from a grid of the sign
- * exp(+2 pi i ...): the transpose of msi_window_gridder_add. block->weight is NULL; image p goes to plane p.
+ * msi_window_gridder_predict - predict the visibilities of a block's samples of one slice from a grid, which was
+ * transformed with exp(+2 pi i ...). This is the transpose of msi_window_gridder_add. block->weight must be NULL. Image
+ * p gives plane p.
  * Returns: as msi_window_gridder_add
  */
 int msi_window_gridder_predict(msi_window_gridder *g, const msi_window_block *block, int32_t slice,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sums over lanes, warps and tiles, for degridding with a moving window. */
+/* Sums over lanes, warps and tiles for degridding with a moving window, and the form for tensor cores. */
 #ifndef MSI_WPROJ_WINDOW_TENSOR_CUH
 #define MSI_WPROJ_WINDOW_TENSOR_CUH
 
@@ -9,9 +9,9 @@
 namespace {
 
 /*
- * Sum x[0 .. COUNT - 1] over lanes that differ in the bits 16 .. LAST of their numbers; COUNT is a power of two.
- * Returned: in lane l, the total of x[i], i the number that transposed_index gives for l
- * Notes:    as warp_sum::fold, but in place, which spills less here
+ * Sum x[0 .. COUNT - 1] over the lanes that differ in bits 16 .. LAST of their indices. COUNT is a power of two.
+ * Returns: in lane l, the total of x[i], where i = transposed_index(l)
+ * Notes:   the same as warp_sum::fold, but in place, which spills fewer registers here
  */
 template <int COUNT, int LAST = 1, typename T> __device__ __forceinline__ T transposed_sum(T *x, int lane)
 {
@@ -30,14 +30,15 @@ template <int COUNT, int LAST = 1, typename T> __device__ __forceinline__ T tran
     return x[0];
 }
 
-/* Find which total lane l holds, or COUNT where it repeats the one of the lane before. Bits below LAST are 0. */
+/* Return the index of the total in a lane, or COUNT if it repeats the total of the lane before. Bits of `lane` below
+ * LAST must be 0. */
 template <int COUNT> __device__ __forceinline__ int transposed_index(int lane)
 {
     constexpr int LANES = 32 / COUNT;
     return lane % LANES == 0 ? lane / LANES : COUNT;
 }
 
-/* Add up a batch's sums of warps, which are complete, into the values. */
+/* Add the sums of all warps for a batch to the values. */
 template <int P, typename T>
 __device__ void write_totals(const T *part, int part_stride, cplx<T> *value, int n_image, int n, bool several)
 {
@@ -58,45 +59,46 @@ __device__ void write_totals(const T *part, int part_stride, cplx<T> *value, int
 /*
  * Degridding with a moving window on tensor cores, for separable kernels in fp32.
  *
- * While the window stays, degridding is a matrix product. With G the window's cells, row v and column u, and ku, kv the
- * weights of visibility k,
+ * Degridding is a matrix product as long as the window does not move. With G[v][u] the window's cells, and ku and kv
+ * the weights of visibility k,
  *
  *     T[v][k] = sum_u G[v][u] ku[u],    value[k] = sum_v T[v][k] kv[v].
  *
- * The first is as many times the work of the second as the window has columns. A warp by itself holds a tile of the
- * window, of up to four images, in registers as the first operand of mma.m16n8k16, eight rows and sixteen columns at a
- * time: the real parts are the product's rows 0 .. 7, the imaginary parts rows 8 .. 15. The second operand is four
- * visibilities, the real parts of their weights and the imaginary parts in a column each. Lanes read it from a table
- * where it lies as they take it (wproj_window_cuda.h), or make it of two sub-offsets': nothing is staged, no warp
- * waits for another.
+ * Tensor cores compute the first sum, which takes most of the work. A warp has a tile of the window, for up to four
+ * images, in registers. The tile is the first operand of mma.m16n8k16, eight rows and sixteen columns at a time. The
+ * real parts of the cells are rows 0 .. 7 of the operand, the imaginary parts rows 8 .. 15. The second operand has the
+ * weights of four visibilities, with one column for the real parts and one for the imaginary parts of each. Its table
+ * has the layout of the lanes' registers (wproj_window_cuda.h), so lanes read it directly, or interpolate between two
+ * sub-offsets. Nothing is staged, and no warp waits for another.
  *
- * Both operands are split into two halves of 11 bits, and three of the four products added to fp32: relative error
- * 2^-22 a product. Halves reach from 2^-24 to 2^16 only, so weights are scaled by what their table's largest needs,
- * cells by what the largest that a warp has read for its visibilities needs; a cell that no longer fits makes it read
- * its cells again. So cells are known to 2^-35 of the largest at least.
+ * Both operands are split into two halves of 11 bits, and three of the four products are summed in fp32, so the
+ * relative error of a product is 2^-22. Halves have a range of only 2^-24 to 2^16. Therefore weights are scaled
+ * according to the largest one of their table, and cells according to the largest one that the warp has read. If a
+ * larger cell does not fit, the warp changes the scale and reads its cells again. The error of a cell is at most 2^-35
+ * of the largest.
  *
- * The second sum is the lanes' own: lane l holds rows l / 4 of T for visibility l % 4. What remains is summed over
- * eight lanes by shuffles, over tiles in global memory.
+ * The lanes compute the second sum. Lane l has rows l / 4 of T for visibility l % 4. The results are summed over eight
+ * lanes by shuffles, and over tiles in global memory.
  */
 
 namespace {
 
-constexpr int FOUR = 4;                 /* a corner is a multiple of FOUR cells, which a lane holds side by side */
+constexpr int FOUR = 4;                 /* neighbouring cells of a lane; corners are multiples of it */
 constexpr int STEP = 16;                /* columns of a product */
 constexpr int SET = 8;                  /* rows of a product */
 constexpr int TOGETHER = 4;             /* visibilities of a product */
-constexpr int BATCH = 32;               /* visibilities that a warp finds the places of at a time, one a lane */
-constexpr int IN_FLIGHT = 2;            /* sets of cells that are read before the first of them is used, of one image */
+constexpr int BATCH = 32;               /* visibilities of a batch, one per lane */
+constexpr int IN_FLIGHT = 2;            /* sets of cells of one image that are read before the first is used */
 constexpr uint32_t CELL_LIMIT = 0x7800; /* 32768 as a half */
 
-/* A form has P images; M sets of rows and STEPS steps of columns a warp, BLOCKS warps a multiprocessor. */
+/* The sizes of a form: P images, M sets of rows and STEPS steps of columns per warp, and BLOCKS warps per
+ * multiprocessor. */
 template <int P_, int M_, int STEPS_, int BLOCKS_> struct tensor_form {
     static constexpr int P = P_, M = M_, STEPS = STEPS_, BLOCKS = BLOCKS_;
     static constexpr int ROWS = SET * M, COLUMNS = STEP * STEPS;
 };
 
-/* The operands of a table, and the position in their window: x mod window = x + bias - floor((x + bias) / window)
- * window. */
+/* The operands, and constants to compute x mod window as x + bias - floor((x + bias) / window) window. */
 struct operand_table {
     const uint4 *u;
     const cplx<float> *v;
@@ -115,18 +117,18 @@ __device__ __forceinline__ int place_in(const operand_table &o, int x)
 }
 
 /*
- * A warp's tile of the window. Lane l holds, of every set of rows, row l / 4; of every step of columns, cells
- * 4 (l % 4) .. + 3: the first operand of a product, high, then low.
+ * A warp's tile of the window. Lane l has row l / 4 of every set of rows, and of every step of columns the four cells
+ * from 4 (l % 4) on. They are stored as the first operand of a product, the high halves and then the low halves.
  */
 template <class F> struct tile_cells {
     uint32_t word[F::M][F::STEPS][F::P][8];
-    int u[F::STEPS], v[F::M]; /* where a lane's cells lie */
+    int u[F::STEPS], v[F::M]; /* positions of a lane's cells */
     power scale[F::P];
-    float largest[F::P]; /* part of a cell that the scale is for; -1: none yet */
+    float largest[F::P]; /* largest real or imaginary part that fits the scale; -1: no scale is set */
 };
 
-/* Hide from the compiler that a value is constant in a loop. Otherwise it would compute all derived addresses in
- * advance and spill them. */
+/* Hide from the compiler that a value is constant in a loop. Otherwise the compiler would compute all derived addresses
+ * before the loop and spill them. */
 __device__ __forceinline__ void forget(int &x)
 {
 #ifdef __CUDA_ARCH__
@@ -134,7 +136,7 @@ __device__ __forceinline__ void forget(int &x)
 #endif
 }
 
-/* Reads a lane's cells. ALONE: a cell has only the form's images. */
+/* Reads a lane's cells. ALONE: cells have no other images than the form's. */
 template <class F, bool ALONE> struct tile_reader {
     const window_args<float> &a;
     int image, place_u, place_v; /* place of its first cell, in the window */
@@ -149,7 +151,7 @@ template <class F, bool ALONE> struct tile_reader {
         return cell_at(place_v + set * SET, c.place_v, c.v, a.window_v);
     }
 
-    /* Read four cells of row v, column u on; rows are multiples of four cells. */
+    /* Read four cells of row v, beginning at column u. The length of a row is a multiple of four cells. */
     __device__ __forceinline__ void read(uint32_t (*to)[8], int u, int v) const
     {
         const int stride = ALONE ? F::P : a.n_image;
@@ -175,7 +177,7 @@ template <class F, bool ALONE> struct tile_reader {
         }
     }
 
-    /* Scale and split four cells as the products take them; `most` becomes the largest high halves. */
+    /* Scale and split four cells into the layout of the operand. Update `most`, the largest high halves. */
     __device__ __forceinline__ static void divide(uint32_t *word, const uint32_t *cell, float scale, half2 &most)
     {
         float x[8];
@@ -188,7 +190,7 @@ template <class F, bool ALONE> struct tile_reader {
         for (int i = 0; i < 4; i++) most = __hmax2(most, __habs2(*reinterpret_cast<half2 *>(&word[i])));
     }
 
-    /* Find a scale for the tile's cells when the corner is at `to`. */
+    /* Find a scale for the tile's cells with the corner at `to`. */
     __device__ __forceinline__ void find_scale(tile_cells<F> &c, corner to) const
     {
         float most[F::P] = {};
@@ -208,7 +210,7 @@ template <class F, bool ALONE> struct tile_reader {
         }
     }
 
-    /* Read the cells that lie elsewhere when the corner is at `to`. */
+    /* Move the corner to `to`, and read the cells whose positions change. */
     __device__ __forceinline__ void move(tile_cells<F> &c, corner to) const
     {
         bool across[F::STEPS], along[F::M];
@@ -255,7 +257,7 @@ template <class F, bool ALONE> struct tile_reader {
                             for (int p = 0; p < F::P; p++)
                                 divide(c.word[m][j][p], cell[m - first][p], c.scale[p].up, most[p]);
                 }
-            /* With the scale of the largest value all finite values fit. */
+            /* find_scale has considered all cells, so now all finite ones fit. */
             if (recompute) return;
 #pragma unroll
             for (int p = 0; p < F::P; p++) {
@@ -267,10 +269,10 @@ template <class F, bool ALONE> struct tile_reader {
     }
 };
 
-/* A lane's data of its visibility of a batch. */
+/* The data of a lane's visibility. */
 struct found_place {
     int u, v;                /* corner */
-    uint32_t from_u, from_v; /* elements of the operands' tables that fall on the window's first cells */
+    uint32_t from_u, from_v; /* elements of the operands for the window's first cells */
     float frac_u, frac_v;
 };
 
@@ -294,7 +296,7 @@ __device__ __forceinline__ found_place find_place(const msi_wproj_sample &s, con
     return f;
 }
 
-/* Interpolate the second operand of a step between those of two sub-offsets, `next` apart. */
+/* Interpolate the second operand of a step between two sub-offsets, whose elements are `next` apart. */
 __device__ __forceinline__ uint4 interpolate(const uint4 *p, int next, float frac)
 {
     const float4 x = __ldg((const float4 *)p), y = __ldg((const float4 *)p + next);
@@ -302,7 +304,7 @@ __device__ __forceinline__ uint4 interpolate(const uint4 *p, int next, float fra
                  x.w + frac * (y.w - x.w));
 }
 
-/* Degridding of a part of the visibilities by a warp, from its tile of the window, batch by batch. */
+/* A warp that degrids a part of the visibilities from its tile of the window, batch by batch. */
 template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
     static constexpr int P = F::P, M = F::M, STEPS = F::STEPS, WORDS = LINEAR ? 3 : 2;
     const window_args<float> &a;
@@ -317,8 +319,9 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
     const float weight_down;
     const int number; /* index of the total that the lane stores */
     tile_cells<F> cells;
-    int last_u, last_v; /* corner of the last visibility of the batch before */
-    /* The batch: a lane's own visibility, and of all those where the window moves and kernels are conjugated. */
+    int last_u, last_v; /* corner of the last visibility of the previous batch */
+    /* The batch: the lane's visibility, and for all visibilities bits for whether the window moves and whether
+     * the kernel is conjugated. */
     int n;
     found_place f;
     uint32_t moves, conjugate;
@@ -338,7 +341,7 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
         cells.largest[0] = -1;
     }
 
-    /* Start fetching a lane's own sample of the batch that begins at `first`. */
+    /* Start to fetch the lane's sample of the batch that begins at `first`. */
     __device__ __forceinline__ void fetch(int64_t first, int half)
     {
         const char *from = (const char *)(a.sample + min(first + lane, part.end - 1));
@@ -347,7 +350,7 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
         __pipeline_commit();
     }
 
-    /* Take the batch that begins at `done`, and start fetching the next one. */
+    /* Take the batch that begins at `done`, and start to fetch the next one. */
     __device__ __forceinline__ void take_batch(int64_t done, int half)
     {
         n = (int)min(part.end - done, (int64_t)BATCH);
@@ -367,8 +370,8 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
         out = (float *)(a.value + done * a.n_image + part.image);
     }
 
-    /* Read the operands along u of visibilities k and on, of a run that ends before `end`. They are a local array of
-     * the caller's: as a member they cost registers. */
+    /* Read the operands along u of the visibilities from k on, in a run that ends at `end`. w is a local array of the
+     * caller, because as a member it would take more registers. */
     __device__ __forceinline__ void read_operands(int k, int end, uint4 (&w)[STEPS]) const
     {
         const int give = min(k + row / 2, end - 1);
@@ -380,7 +383,7 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
                           : __ldg(from + j * (STEP / FOUR * 2));
     }
 
-    /* Find the first visibility after k, less than 31, at which the window moves. */
+    /* Return the first visibility after k at which the window moves. k must be less than 31. */
     __device__ __forceinline__ int end_of_run(int k) const
     {
         const uint32_t later = moves & 0xfffffffeu << k;
@@ -402,8 +405,8 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
         }
     }
 
-    /* Sum a lane's rows: the products of cells and operands, weighted along v. With conjugated weights (s = -1) the sum
-     * is the conjugate of the conjugated cells'. */
+    /* Sum a lane's rows: the products of cells and operands, weighted along v. With conjugated weights (s = -1), the
+     * sum is computed as the conjugate of a sum over conjugated cells. */
     __device__ __forceinline__ void sum_rows(const cplx<float> (&kv)[M], const uint4 (&w)[STEPS], float s,
                                              cplx<float> (&total)[P]) const
     {
@@ -411,8 +414,8 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
         for (int m = 0; m < M; m++)
 #pragma unroll
             for (int p = 0; p < P; p++) {
-                /* High products and both mixed ones add up apart: sums round towards zero, which matters less to small
-                 * ones. */
+                /* The mixed products have a separate sum. Tensor cores round sums towards zero, and the error is
+                 * smaller for a small sum. */
                 float h[4] = {}, x[4] = {};
 #pragma unroll
                 for (int j = 0; j < STEPS; j++) {
@@ -428,7 +431,7 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
             }
     }
 
-    /* Finish the sums of visibility `take` over the lanes and store them, or drop them from `end` on. */
+    /* Sum visibility `take` over the lanes and store the result, unless `take` is `end` or later. */
     __device__ __forceinline__ void store_totals(cplx<float> (&total)[P], uint32_t sign, int take, int end) const
     {
 #pragma unroll
@@ -446,7 +449,7 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
         }
     }
 
-    /* Degrid the batch, run by run: the window stays where it is during a run. */
+    /* Degrid the batch, run by run. The window does not move during a run. */
     __device__ __forceinline__ void degrid_batch()
     {
         uint4 w[STEPS];
@@ -461,7 +464,7 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
             const int end = next_end;
 #pragma unroll 1
             do {
-                /* Columns beyond the last visibility repeat it, and are dropped. */
+                /* Columns beyond the last visibility repeat it, and are ignored. */
                 const int take = k + lane % 4, known = min(take, end - 1);
                 cplx<float> kv[M];
                 read_weights(known, kv);
@@ -474,7 +477,7 @@ template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
                     k = end;
                     next_end = end_of_run(min(end, BATCH - 1));
                 }
-                /* The next operands are on their way while this sum is finished. */
+                /* Load the next operands while this sum is completed. */
                 if (k < n) read_operands(k, next_end, w);
                 store_totals(total, sign, take, end);
             } while (k < end);
