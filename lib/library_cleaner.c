@@ -236,7 +236,7 @@ static int take_images(msimage_cleaner *c, term_task task, msi_planes **planes, 
     return combine_terms(c, task, *planes);
 }
 
-static int give(msimage_cleaner *c, term_task task, msi_planes *planes, void *image)
+static int write_image(msimage_cleaner *c, term_task task, msi_planes *planes, void *image)
 {
     if (!c->taylor.n_term) return download_images(c, planes, image);
     MSI_TRY(combine_terms(c, task, planes));
@@ -288,8 +288,8 @@ static int minor(msimage_cleaner *c, void *residual, void *model, const msimage_
     MSI_TRY(take_images(c, RESIDUAL_TO_NODES, &c->residual, residual));
     MSI_TRY(take_images(c, MODEL_TO_NODES, &c->model, model));
     MSI_TRY(msi_cleaner_minor(c->inner, c->residual, c->model, &inner, report));
-    MSI_TRY(give(c, RESIDUAL_TO_TERMS, c->residual, residual));
-    return give(c, MODEL_TO_TERMS, c->model, model);
+    MSI_TRY(write_image(c, RESIDUAL_TO_TERMS, c->residual, residual));
+    return write_image(c, MODEL_TO_TERMS, c->model, model);
 }
 
 int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *model, const msimage_clean_limits *limits,

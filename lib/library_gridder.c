@@ -577,7 +577,7 @@ static int image_hessian(msimage_gridder *g, const void *model, void *image)
 #ifdef MSI_HAVE_CUDA
 
 /* Write (from - less) / scale to the caller's array. less may be NULL. */
-static int give_planes(msimage_gridder *g, const msi_planes *from, const msi_planes *less, double scale, void *image)
+static int write_planes(msimage_gridder *g, const msi_planes *from, const msi_planes *less, double scale, void *image)
 {
     double sum_weight[MSI_GRIDDER_MAX_PLANES];
     int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
@@ -608,7 +608,7 @@ static int gpu_residual(msimage_gridder *g, const void *model, void *image)
     MSI_TRY(ensure_planes(g, g->n_plane, &g->residual));
     MSI_TRY(msi_library_gpu_reach(g, model, &at));
     MSI_TRY(gpu_residual_of_model(g, at, 1, g->residual));
-    return give_planes(g, g->residual, NULL, 1, image);
+    return write_planes(g, g->residual, NULL, 1, image);
 }
 
 static int gpu_psf(msimage_gridder *g, const void *model, void *image)
@@ -616,7 +616,7 @@ static int gpu_psf(msimage_gridder *g, const void *model, void *image)
     (void)model;
     MSI_TRY(ensure_planes(g, 1, &g->psf));
     MSI_TRY(msi_gridder_psf(g->inner, g->psf));
-    return give_planes(g, g->psf, NULL, 1, image);
+    return write_planes(g, g->psf, NULL, 1, image);
 }
 
 /* Make the image of the visibilities, if it is not made yet. */
@@ -639,9 +639,9 @@ static int gpu_hessian(msimage_gridder *g, const void *model, void *image)
     if (has_data) MSI_TRY(msi_library_gpu_squares(g, at, &squares));
     const double scale = hessian_scale(g, squares);
     MSI_TRY(gpu_residual_of_model(g, at, scale, g->residual));
-    if (!has_data) return give_planes(g, g->residual, NULL, -scale, image);
+    if (!has_data) return write_planes(g, g->residual, NULL, -scale, image);
     MSI_TRY(make_dirty(g));
-    return give_planes(g, g->gpu_dirty, g->residual, scale, image);
+    return write_planes(g, g->gpu_dirty, g->residual, scale, image);
 }
 
 #endif

@@ -114,7 +114,7 @@ static int is_lost(const msimage_gridder *g, const double *uvw, double freq_hz)
            fabs(periods(uvw[1], freq_hz, g->geometry.cell_y_rad)) > MOST_PERIODS;
 }
 
-static int complain_of_cells(const msimage_gridder *g)
+static int fail_for_cells(const msimage_gridder *g)
 {
     return msi_error_set(MSI_ERANGE,
                          "cell_x_rad, cell_y_rad: with pixels of %g and %g, a sample is more than %g periods from the "
@@ -192,7 +192,7 @@ static int add_beyond(msimage_gridder *g, const chunk *c, int64_t chan)
     float *weight = NULL;
     for (int64_t row = 0; row < c->n_row; row++)
         if (buffers->beyond[row * n_chan + chan] && is_lost(g, buffers->uvw_m + 3 * row, freq_hz))
-            return complain_of_cells(g);
+            return fail_for_cells(g);
     int rc = msi_alloc(&uvw, 3 * n, sizeof *uvw, "samples");
     if (!rc) rc = msi_alloc(&vis, g->n_plane * n, sizeof *vis, "samples");
     if (!rc) rc = msi_alloc(&weight, g->n_plane * n, sizeof *weight, "samples");
@@ -301,7 +301,7 @@ static int add_coordinates(msimage_gridder *g, const chunk *c)
             w_max = fmax(w_max, w * c->s->freq_hz[k]);
         }
     }
-    if (has_lost) return complain_of_cells(g);
+    if (has_lost) return fail_for_cells(g);
     g->samples.n += n;
     g->samples.n_left_out += n_left_out;
     g->samples.w_min_lambda = w_min;

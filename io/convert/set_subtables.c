@@ -203,7 +203,7 @@ static int renumber(ccc_table *to, const table_copy *p, const msi_set_map *map)
 
 /* ---- One subtable ---- */
 
-static int64_t rows_there(ccc_table *to, const char *name)
+static int64_t count_output_rows(ccc_table *to, const char *name)
 {
     ccc_table *t;
     if (ccc_subtable_open(&t, to, name) != CCC_OK) return 0;
@@ -228,7 +228,7 @@ static int begin_copy(table_copy *p, ccc_table *to, const msi_subtables_source *
     p->is_gone = status == CCC_ENOTFOUND;
     MSI_TRY(msi_set_read(status));
     p->n_from = p->n_row = ccc_table_n_row(p->from);
-    p->first = is_first(s) ? 0 : rows_there(to, name);
+    p->first = is_first(s) ? 0 : count_output_rows(to, name);
     MSI_TRY(msi_alloc(&p->row, p->n_from + 1, sizeof *p->row, "rows of a subtable"));
     MSI_TRY(msi_alloc(&p->id, p->n_from + 1, sizeof *p->id, "rows of a subtable"));
     for (int64_t i = 0; i < p->n_from; i++) p->row[i] = i;
@@ -449,7 +449,7 @@ static void set_offsets(ccc_table *to, const msi_subtables_source *s, msi_set_ma
     char *map = (char *)msi_set_maps_of(maps, s->set);
     for (size_t i = 0; s->set > 0 && i < sizeof all / sizeof *all; i++) {
         const int shared = next_shared(s, all[i].name, 0), is_source = strcmp(all[i].name, "SOURCE") == 0;
-        int32_t offset = is_source ? next_source(to) : (int32_t)rows_there(to, all[i].name);
+        int32_t offset = is_source ? next_source(to) : (int32_t)count_output_rows(to, all[i].name);
         if (shared >= 0) memcpy(&offset, (char *)msi_set_maps_of(maps, shared) + all[i].offset, sizeof offset);
         memcpy(map + all[i].offset, &offset, sizeof offset);
     }

@@ -389,7 +389,7 @@ typedef struct column {
 enum { MOST_COLUMNS = 20, FORM_BYTES = 24 };
 
 /* Write the TFORM of a column with n values in a row. */
-static const char *form(char text[FORM_BYTES], int64_t n, char type)
+static const char *format_tform(char text[FORM_BYTES], int64_t n, char type)
 {
     snprintf(text, FORM_BYTES, "%lld%c", (long long)n, type);
     return text;
@@ -477,10 +477,10 @@ static void write_windows(table *t)
     const msi_uvfits_layout *l = t->l;
     char d[FORM_BYTES], e[FORM_BYTES], j[FORM_BYTES];
     const column columns[] = {{"FRQSEL", "1J", ""},
-                              {"IF FREQ", form(d, l->n_window, 'D'), "HZ"},
-                              {"CH WIDTH", form(e, l->n_window, 'E'), "HZ"},
+                              {"IF FREQ", format_tform(d, l->n_window, 'D'), "HZ"},
+                              {"CH WIDTH", format_tform(e, l->n_window, 'E'), "HZ"},
                               {"TOTAL BANDWIDTH", e, "HZ"},
-                              {"SIDEBAND", form(j, l->n_window, 'J'), ""}};
+                              {"SIDEBAND", format_tform(j, l->n_window, 'J'), ""}};
     int one = 1;
     begin_table(t, "AIPS FQ", 1, columns, (int)(sizeof columns / sizeof *columns));
     key_integer(t, "NO_IF", l->n_window);
@@ -568,7 +568,7 @@ static int write_antennas(table *t)
     ccc_table *antennas;
     MSI_TRY(msi_set_read(ccc_subtable_open(&antennas, t->l->reader->set[0].table, "ANTENNA")));
     char width[FORM_BYTES];
-    form(width, text_width(antennas, "NAME", t->l->n_antenna, 8), 'A');
+    format_tform(width, text_width(antennas, "NAME", t->l->n_antenna, 8), 'A');
     const column columns[] = {{"ANNAME", width, ""},        {"STABXYZ", "3D", "METERS"}, {"ORBPARM", "0D", ""},
                               {"NOSTA", "1J", ""},          {"MNTSTA", "1J", ""},        {"STAXOF", "1E", "METERS"},
                               {"DIAMETER", "1E", "METERS"}, {"POLTYA", "1A", ""},        {"POLAA", "1E", "DEGREES"},
@@ -633,9 +633,9 @@ static int write_sources(table *t)
     MSI_TRY(msi_set_read(ccc_subtable_open(&fields, set, "FIELD")));
     if (ccc_subtable_open(&sources, set, "SOURCE") != CCC_OK) sources = NULL;
     char width[FORM_BYTES], d[FORM_BYTES], e[FORM_BYTES];
-    form(width, text_width(fields, "NAME", t->l->n_field, 16), 'A');
-    form(d, t->l->n_window, 'D');
-    form(e, t->l->n_window, 'E');
+    format_tform(width, text_width(fields, "NAME", t->l->n_field, 16), 'A');
+    format_tform(d, t->l->n_window, 'D');
+    format_tform(e, t->l->n_window, 'E');
     const column columns[] = {
         {"ID. NO.", "1J", ""},    {"SOURCE", width, ""},      {"QUAL", "1J", ""},          {"CALCODE", "4A", ""},
         {"IFLUX", e, "JY"},       {"QFLUX", e, "JY"},         {"UFLUX", e, "JY"},          {"VFLUX", e, "JY"},

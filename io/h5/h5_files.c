@@ -409,7 +409,7 @@ typedef struct source {
 } source;
 
 /* Copy a name without brackets. */
-static void bare(char *to, const char *from)
+static void copy_without_brackets(char *to, const char *from)
 {
     const size_t n = strlen(from);
     const int has = n > 1 && from[0] == '[' && from[n - 1] == ']';
@@ -454,9 +454,9 @@ static int find_directions(const reading *r)
     int rc = read_sources(r, &all, &n);
     for (int64_t i = 0; !rc && i < t->n_dir; i++) {
         int64_t k = 0;
-        bare(a, t->dir[i].text);
+        copy_without_brackets(a, t->dir[i].text);
         for (; k < n; k++) {
-            bare(b, all[k].name);
+            copy_without_brackets(b, all[k].name);
             if (strcmp(a, b) == 0) break;
         }
         if (k == n)

@@ -459,7 +459,7 @@ static int check_strays(ccc_table *t)
 }
 
 /* Store inode, mode and owner of table.dat. */
-static int look_at_header(msi_ms_column *c, const char *path)
+static int stat_table_dat(msi_ms_column *c, const char *path)
 {
     struct stat dat;
     char file[4200];
@@ -534,7 +534,7 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
     c->was_marked =
         msi_ms_mark_read(t, spec->column, c->mark, sizeof c->mark, c->marked_selection, sizeof c->marked_selection);
     c->has_virtual_model = !strcmp(spec->column, "MODEL_DATA") && has_virtual_model(t);
-    return look_at_header(c, ccc_table_path(t));
+    return stat_table_dat(c, ccc_table_path(t));
 }
 
 /* ---- Prepare ---- */

@@ -130,7 +130,7 @@ static int check_removable(ccc_table *t, const char *column)
                          ccc_table_path(t), column, info.manager_type);
 }
 
-static int is_aside(ccc_table *t, const char *name)
+static int is_old_column(ccc_table *t, const char *name)
 {
     ccc_type type;
     return ccc_keyword_type(t, name, MSI_COLUMN_ASIDE, &type, NULL) == CCC_OK;
@@ -152,7 +152,7 @@ int msi_ms_drop_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *sp
     MSI_CCC(ccc_table_columns(t, &names, &n));
     int status = MSI_OK;
     for (int64_t i = 0; i < n && status == MSI_OK; i++)
-        if (!strncmp(names[i], head, (size_t)length) && is_aside(t, names[i]))
+        if (!strncmp(names[i], head, (size_t)length) && is_old_column(t, names[i]))
             status = list_for_removal(c, t, names[i]);
     ccc_free(names);
     MSI_TRY(status);
@@ -209,7 +209,7 @@ static int link_files(const drop *p, const char *path)
 }
 
 /* Let casacore remove the columns in the directory. */
-static int remove_there(drop *p, const msi_ms_column *c, const char *path)
+static int remove_in_folder(drop *p, const msi_ms_column *c, const char *path)
 {
     char folder[4300];
     ccc_table *t;
@@ -270,7 +270,7 @@ static int drop_in_folder(drop *p, msi_ms_column *c, ccc_table *t)
     if (mkdirat(p->set_fd, FOLDER, 0700) != 0) return file_failed(path, FOLDER);
     MSI_TRY(open_folder(path, FOLDER, &p->folder_fd));
     MSI_TRY(link_files(p, path));
-    MSI_TRY(remove_there(p, c, path));
+    MSI_TRY(remove_in_folder(p, c, path));
     MSI_TRY(move_new(p, c, path));
     MSI_TRY(replace_table_dat(p, t));
     remove_rest(p->set_fd, p->after, p->n_after);

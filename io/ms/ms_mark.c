@@ -107,7 +107,7 @@ int msi_ms_mark_has_origin(ccc_table *t, const char *column)
     return ccc_keyword_type(t, column, ORIGIN, &type, NULL) == CCC_OK;
 }
 
-static const char *root_of(const msi_ms_watch *w, const char *path)
+static const char *watched_path(const msi_ms_watch *w, const char *path)
 {
     return w->root ? w->root : path;
 }
@@ -120,7 +120,7 @@ static void stat_table_dat(msi_ms_watch *w, const char *path)
 {
     char file[4200];
     struct stat info = {0};
-    snprintf(file, sizeof file, "%s/table.dat", root_of(w, path));
+    snprintf(file, sizeof file, "%s/table.dat", watched_path(w, path));
     if (stat(file, &info) != 0) info.st_ino = 0;
     w->device = info.st_dev;
     w->inode = info.st_ino;
@@ -235,14 +235,14 @@ static int check_columns(const msi_ms_watch *w, const char *path, ccc_table *t, 
 {
     char mark[512], selection[512];
     *written = 0;
-    MSI_TRY(resync_marks(root_of(w, path), t));
+    MSI_TRY(resync_marks(watched_path(w, path), t));
     for (int i = 0; i < 2; i++) {
         if (!*columns[i]) continue;
         *written = hash_writing(t, columns[i], *written);
         if (!msi_ms_mark_read(t, columns[i], mark, sizeof mark, selection, sizeof selection)) continue;
         /* A prediction that has ended since the table was opened has no lock any more, but may have completed the
          * column. */
-        if (msi_ms_watch_is_locked(root_of(w, path)) || !msi_ms_watch_is_same(w, path))
+        if (msi_ms_watch_is_locked(watched_path(w, path)) || !msi_ms_watch_is_same(w, path))
             return msi_error_set(MSI_ELOCKED, "%s: a prediction is writing (%s); read the column after it has ended",
                                  path, mark);
         return msi_ms_watch_refuse(path, mark, selection);

@@ -56,7 +56,7 @@ typedef struct search {
 } search;
 
 /* Add a line to the notes of a set. */
-static int note(msi_ms_set *set, const char *format, ...)
+static int add_note(msi_ms_set *set, const char *format, ...)
 {
     char text[AIM_NOTE];
     va_list ap;
@@ -281,7 +281,7 @@ static double angle_between(const double a[3], const double b[3])
 }
 
 /* Find where the antennas pointed at a sample. Returns: 0 if no row applies */
-static int aim_at(const search *s, const msi_ms_set *set, int sample, double out[3])
+static int find_direction(const search *s, const msi_ms_set *set, int sample, double out[3])
 {
     double direction[MOST_ANTENNAS][3];
     int n = 0, n_row = 0;
@@ -300,12 +300,12 @@ static int aim_at(const search *s, const msi_ms_set *set, int sample, double out
     return n;
 }
 
-static void aim_field(const search *s, const msi_ms_set *set, int field, msi_ms_aim *aim)
+static void find_field_aim(const search *s, const msi_ms_set *set, int field, msi_ms_aim *aim)
 {
     double direction[MOST_TIMES][3], mean[3];
     int n = 0;
     for (int i = 0; i < s->n_sample && n < MOST_TIMES; i++)
-        if (s->sample[i].field == field) n += aim_at(s, set, i, direction[n]) > 0;
+        if (s->sample[i].field == field) n += find_direction(s, set, i, direction[n]) > 0;
     *aim = (msi_ms_aim){.is_known = n > 0};
     if (!n) return;
     median_of((const double(*)[3])direction, n, mean);
@@ -331,7 +331,7 @@ static int search_table(search *s, msi_ms_set *set, int is_quick)
     for (int i = 0; is_found && i < set->n_field; i++) {
         if (set->field[i].n_row <= 0) continue;
         msi_child_progress(MSI_CHILD_STEP_S);
-        aim_field(s, set, i, &set->field[i].aim);
+        find_field_aim(s, set, i, &set->field[i].aim);
     }
     return MSI_OK;
 }
@@ -353,5 +353,5 @@ int msi_ms_set_find_aims(msi_ms_set *set, const char *scale, int is_quick)
     msi_free(s.chunk_s);
     if (rc == MSI_OK || rc == MSI_ENOMEM) return rc;
     for (int i = 0; i < set->n_field; i++) set->field[i].aim = (msi_ms_aim){0};
-    return note(set, "POINTING is not used, and beams point at the phase centre: %s", msi_error_get());
+    return add_note(set, "POINTING is not used, and beams point at the phase centre: %s", msi_error_get());
 }

@@ -267,7 +267,7 @@ void msi_ms_store_observe(const msi_ms_set *set, int field_id, msi_observation *
 /* ---- UVFITS and FITS-IDI files ---- */
 
 /* Called during a scan of all groups of a file. The scan may take long, so report progress; stop after a signal. */
-static int check_on(void)
+static int report_and_check(void)
 {
     msi_child_progress(MSI_CHILD_STEP_S);
     return msi_interrupt_check();
@@ -275,7 +275,7 @@ static int check_on(void)
 
 int msi_ms_uv_open(msi_ms_set *set)
 {
-    return msi_uv_set_open(&set->uv, set->path, check_on);
+    return msi_uv_set_open(&set->uv, set->path, report_and_check);
 }
 
 static void copy_text(char *to, size_t size, const char *from)

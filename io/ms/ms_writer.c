@@ -391,7 +391,7 @@ static void start_writeback(const first_writer *h)
 }
 
 /* Set the error of a process whose parent has ended or has stopped it. */
-static int abandoned(void)
+static int fail_abandoned(void)
 {
     return msi_error_set(MSI_EINTERRUPTED, "the writer was stopped");
 }
@@ -400,7 +400,7 @@ static int abandoned(void)
 static int send_step(const first_writer *h, msi_writer_step step)
 {
     const int sent = msi_child_send(h->self, &(msi_frame){.kind = MSI_CHILD_STEP, .number = (int64_t)step});
-    return sent > 0 ? abandoned() : sent;
+    return sent > 0 ? fail_abandoned() : sent;
 }
 
 /* Wait until the second writer process has ended. */
@@ -412,7 +412,7 @@ static int await_second_writer(const first_writer *h, msi_child *second)
         int got;
         MSI_TRY(msi_child_receive(second, 0, &f, &got));
         if (got > 0 && f.kind == MSI_CHILD_DONE) return msi_child_error(&f);
-        if (msi_child_is_orphan(h->self)) return abandoned();
+        if (msi_child_is_orphan(h->self)) return fail_abandoned();
         if (got < 0) return msi_child_fail(second, MSI_EOUTPUT);
         if (1e3 * (msi_wall_s() - started_s) >= WRITEBACK_MS) {
             start_writeback(h);
@@ -451,7 +451,7 @@ static int serve_first_writer(first_writer *h)
     int got;
     MSI_TRY(send_step(h, MSI_WRITER_READY));
     MSI_TRY(msi_child_receive(h->self, 1, &f, &got));
-    if (got < 0) return abandoned();
+    if (got < 0) return fail_abandoned();
     MSI_TRY(prepare_all(h));
     MSI_TRY(run_second_writer(h));
     MSI_TRY(sync_all(h));

@@ -279,7 +279,7 @@ static void take_column(msi_uv_header *h, const char *card)
 }
 
 /* Compute the size of the data. bytes is -1 if the header is not valid. */
-static void measure(msi_uv_header *h)
+static void find_data_size(msi_uv_header *h)
 {
     int64_t n = h->n_axis > 0, offset = 0;
     h->bytes = -1;
@@ -330,7 +330,7 @@ static int parse(msi_uv_header *h)
     /* If a key has two cards, the second may contradict the first. */
     const int is_one = h->n_column >= 0 && h->n_column <= h->n_described;
     if (!is_one) h->n_column = 0;
-    measure(h);
+    find_data_size(h);
     if (!is_one) h->bytes = -1;
     return MSI_OK;
 }

@@ -387,7 +387,7 @@ typedef struct comparison {
 } comparison;
 
 /* Rotate a position relative to the centre about the axis of the Earth. */
-static void turn(const double centre_m[XYZ], double angle_rad, double itrf_m[XYZ])
+static void rotate(const double centre_m[XYZ], double angle_rad, double itrf_m[XYZ])
 {
     const double x = itrf_m[0] - centre_m[0], y = itrf_m[1] - centre_m[1];
     itrf_m[0] = centre_m[0] + cos(angle_rad) * x - sin(angle_rad) * y;
@@ -403,8 +403,8 @@ static void compare_group(const msi_uv_set *s, comparison *c, const msi_uv_row *
         double p[XYZ], q[XYZ];
         memcpy(p, s->antenna[r->antenna1].itrf_m, sizeof p);
         memcpy(q, s->antenna[r->antenna2].itrf_m, sizeof q);
-        if (way) turn(s->state->centre_m, c->turn_rad, p);
-        if (way) turn(s->state->centre_m, c->turn_rad, q);
+        if (way) rotate(s->state->centre_m, c->turn_rad, p);
+        if (way) rotate(s->state->centre_m, c->turn_rad, q);
         const double x = q[0] - p[0], y = q[1] - p[1], z = q[2] - p[2];
         const double u = sin(hour_rad) * x + cos(hour_rad) * y, toward = cos(hour_rad) * x - sin(hour_rad) * y;
         const double v = cos(source->dec_rad) * z - sin(source->dec_rad) * toward;
@@ -435,7 +435,7 @@ static void correct_positions(msi_uv_set *s, const comparison *c)
     }
     if (!(c->turn_rad != 0 && cosine[1] > NEAR && 1 - cosine[1] < 0.1 * (1 - cosine[0]))) return;
     for (int64_t i = 0; i < s->n_antenna; i++)
-        if (*s->antenna[i].station) turn(s->state->centre_m, c->turn_rad, s->antenna[i].itrf_m);
+        if (*s->antenna[i].station) rotate(s->state->centre_m, c->turn_rad, s->antenna[i].itrf_m);
     msi_uv_note(
         s,
         "the positions of antennas are in the frame of the array's meridian, by u, v, w: they are turned by its "

@@ -179,7 +179,7 @@ static int64_t find_same(const msi_uv_set *s, const station *a, int64_t first, i
 }
 
 /* Let a number of a table refer to an antenna. If several rows have a number, the first one is used. */
-static int refer(msi_uv_station_table *t, int64_t number, int64_t antenna)
+static int map_number(msi_uv_station_table *t, int64_t number, int64_t antenna)
 {
     if (number >= t->n_number) {
         const int64_t n = number + 1 > 2 * t->n_number ? number + 1 : 2 * t->n_number;
@@ -211,7 +211,7 @@ static int join_stations(msi_uv_set *s, const stations *all)
         int64_t at = is_by_number && a->table == 0 ? a->number - first : find_same(s, a, first, s->n_antenna);
         if (at < 0) at = s->n_antenna++;
         if (!*s->antenna[at].station) s->antenna[at] = a->antenna;
-        MSI_TRY(refer(&s->state->station_table[a->table], a->number, at));
+        MSI_TRY(map_number(&s->state->station_table[a->table], a->number, at));
     }
     return MSI_OK;
 }

@@ -558,7 +558,7 @@ static void log_exported(const msi_uvfits_report *r)
                         (long long)r->n_not_finite, r->n_not_finite == 1 ? "y is" : "ies are");
 }
 
-static int check_on(void)
+static int report_and_check(void)
 {
     msi_child_progress(MSI_CHILD_STEP_S);
     return MSI_OK;
@@ -568,7 +568,7 @@ static int check_on(void)
 static int check_exported(const msi_export_job *job, const msi_uvfits_report *r)
 {
     msi_uv_set *uv;
-    MSI_TRY(msi_uv_set_open(&uv, job->fits, check_on));
+    MSI_TRY(msi_uv_set_open(&uv, job->fits, report_and_check));
     const int is_right = uv->format == MSI_UV_UVFITS && uv->n_group == r->n_group && uv->n_if == r->n_window;
     const long long n_group = uv->n_group;
     const int n_if = uv->n_if;

@@ -172,26 +172,26 @@ static int list_parts(load *l, msi_sample_tally *tally)
     return MSI_OK;
 }
 
-static int add_to(const load *l, int64_t g)
+static int add_to_gridder(const load *l, int64_t g)
 {
     return l->n_part[g] ? msi_gridder_add_all(l->gridder[g], l->part + g * MOST_BLOCKS, (int)l->n_part[g]) : MSI_OK;
 }
 
 /* Add to many gridders in parallel, one thread each. A batch has too few samples of one channel to use several
  * threads. */
-static int add_at_once(const load *l)
+static int add_in_parallel(const load *l)
 {
     msi_first_error failure = {0};
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t g = 0; g < l->n_gridder; g++)
-        if (!msi_first_error_status(&failure)) msi_first_error_keep(&failure, add_to(l, g));
+        if (!msi_first_error_status(&failure)) msi_first_error_keep(&failure, add_to_gridder(l, g));
     return msi_first_error_raise(&failure);
 }
 
 static int add_parts(const load *l)
 {
-    if (l->request->n_channel > 1 && 2 * l->request->n_channel >= omp_get_max_threads()) return add_at_once(l);
-    for (int64_t g = 0; g < l->n_gridder; g++) MSI_TRY(add_to(l, g));
+    if (l->request->n_channel > 1 && 2 * l->request->n_channel >= omp_get_max_threads()) return add_in_parallel(l);
+    for (int64_t g = 0; g < l->n_gridder; g++) MSI_TRY(add_to_gridder(l, g));
     return MSI_OK;
 }
 

@@ -16,7 +16,7 @@
 #include "src/imaging/imaging_run.h"
 
 /* List the direction of the box of each field, to which its samples are shifted. */
-static int list_turns(msi_imaging_mosaic *m)
+static int list_directions(msi_imaging_mosaic *m)
 {
     const msi_pb_array *a = m->fields.array;
     MSI_TRY(msi_alloc(&m->turn, a->n_pointing + 1, sizeof *m->turn, "fields"));
@@ -40,7 +40,7 @@ int msi_imaging_mosaic_open(msi_imaging_run *r)
     MSI_TRY(msi_mosaic_make(&m->fields, r->pb, &o->geometry, (const double[]){r->ra_rad, r->dec_rad},
                             r->channels.low_hz[0]));
     MSI_TRY(msi_alloc(&m->channel, o->channels_out, sizeof *m->channel, "primary beams"));
-    MSI_TRY(list_turns(m));
+    MSI_TRY(list_directions(m));
     for (int i = 0; i < m->fields.n; i++) {
         const int64_t n = m->fields.field[i].nx * m->fields.field[i].ny;
         largest = n > largest ? n : largest;

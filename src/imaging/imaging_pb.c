@@ -251,7 +251,7 @@ static int read_element(const msi_imaging_run *r, int64_t channel, msi_fits_kind
 static const char OF_MATRIX[] = ", matrix";
 
 /* Log that the beam is read from files. Warn if Q, U and V can only be divided by the beam of I. */
-static void tell_reused(const msi_imaging_run *r, int has_matrix)
+static void log_reused_beam(const msi_imaging_run *r, int has_matrix)
 {
     for (int p = 0; p < r->n_plane && !has_matrix; p++)
         if (r->planes[p].pol >= MSI_POL_Q && r->planes[p].pol <= MSI_POL_V && r->interval == 0) {
@@ -277,7 +277,7 @@ static int read_mean(msi_imaging_run *r, int64_t channel, msi_pb_mean *mean)
         msi_free(path);
         if (!rc && (is_there || k == 15)) rc = read_element(r, channel, id.kind, &element[k], model);
     }
-    if (!rc) tell_reused(r, element[3] && element[8]);
+    if (!rc) log_reused_beam(r, element[3] && element[8]);
     if (!rc)
         rc = msi_pb_mean_from_elements(mean, &r->options->geometry, r->planes, r->n_plane,
                                        (const float *const *)element);
@@ -388,7 +388,7 @@ int msi_imaging_facets_response(msi_imaging_run *r, int64_t channel, float *pixe
 }
 
 /* Compute the response of a channel for spectra of true flux, facets->seen[channel]. */
-static int see_facets(msi_imaging_run *r, int64_t channel)
+static int compute_facet_response(msi_imaging_run *r, int64_t channel)
 {
     const msi_image_geometry *g = &r->facets->facets.geometry;
     msi_imaging_facets *f = r->facets;
@@ -400,8 +400,8 @@ static int see_facets(msi_imaging_run *r, int64_t channel)
 }
 
 /* Divide a plane of an image by the response, and write it. Given: out  a buffer of one plane */
-static int write_true(msi_imaging_run *r, const msi_imaging_pb_image *of, int plane, const float *response,
-                      msi_image *out)
+static int write_true_flux(msi_imaging_run *r, const msi_imaging_pb_image *of, int plane, const float *response,
+                           msi_image *out)
 {
     const msi_image *from = of->image;
     const void *pixel = msi_image_plane(from, of->plane + plane);
@@ -437,7 +437,7 @@ static int put_facets(msi_imaging_run *r, const msi_imaging_pb_image *of)
         rc = msi_imaging_facets_response(r, of->channel, f->response);
     }
     if (!rc) rc = msi_image_alloc(&out, &of->image->geometry, 1, of->image->precision);
-    for (int p = 0; !rc && p < of->n_plane; p++) rc = write_true(r, of, p, f->response, &out);
+    for (int p = 0; !rc && p < of->n_plane; p++) rc = write_true_flux(r, of, p, f->response, &out);
     msi_image_free(&out);
     return rc;
 }
@@ -445,7 +445,7 @@ static int put_facets(msi_imaging_run *r, const msi_imaging_pb_image *of)
 /* ---- Response for fitted spectra ---- */
 
 /* Get the responses of all channels at a pixel. Given: run  with the mean beams of all channels */
-static void respond(const void *run, int64_t pixel, double *response)
+static void get_response(const void *run, int64_t pixel, double *response)
 {
     const msi_imaging_run *r = run;
     const msi_pb_mean *mean = r->facets && r->facets->gains ? r->facets->seen : r->pb_mean;
@@ -460,12 +460,12 @@ int msi_imaging_pb_sight(msi_imaging_run *r, msi_clean_sight *sight)
     const int by_facets = r->facets && r->facets->gains,
               is_fitted = o->clean.join_channels && (o->clean.fit_terms || o->clean.log_fit_terms);
     if (!is_fitted || r->is_empty || !(o->pb.apply || o->pb.correct || o->facets.beam)) return MSI_OK;
-    sight->respond = respond;
+    sight->respond = get_response;
     sight->user = r;
     for (int64_t c = 0; c < o->channels_out; c++) {
         msi_pb_mean *mean;
         if (by_facets)
-            MSI_TRY(see_facets(r, c));
+            MSI_TRY(compute_facet_response(r, c));
         else
             MSI_TRY(find_mean(r, c, &mean));
     }

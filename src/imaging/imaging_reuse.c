@@ -96,7 +96,7 @@ static int open_image(msi_fits_file **out, const msi_imaging_run *r, const char 
     return open_planes(out, r, path, id, 1);
 }
 
-static int open_forced(msi_fits_file **out, const msi_imaging_run *r)
+static int open_forced_spectrum(msi_fits_file **out, const msi_imaging_run *r)
 {
     return open_planes(out, r, r->options->clean.force_spectrum, NULL, r->options->clean.log_fit_terms - 1);
 }
@@ -134,7 +134,7 @@ int msi_imaging_reuse_check(const msi_imaging_run *r)
     MSI_TRY(check_kind_of_images(r, c->reuse_dirty, MSI_FITS_DIRTY));
     MSI_TRY(check_kind_of_images(r, c->continues ? r->options->name : NULL, MSI_FITS_MODEL));
     if (c->force_spectrum) {
-        MSI_TRY(open_forced(&file, r));
+        MSI_TRY(open_forced_spectrum(&file, r));
         msi_fits_close(file);
     }
     if (!c->local_rms_image) return MSI_OK;
@@ -212,7 +212,7 @@ int msi_imaging_reuse_forced(const msi_imaging_run *r, float *pixel)
 {
     const int64_t nx = r->options->geometry.nx, n = msi_image_n_pixel(&r->options->geometry);
     msi_fits_file *file;
-    MSI_TRY(open_forced(&file, r));
+    MSI_TRY(open_forced_spectrum(&file, r));
     const msi_fits_header *h = msi_fits_header_get(file);
     int rc = MSI_OK;
     for (int64_t f = 0; !rc && f < h->n_freq; f++)
@@ -383,7 +383,7 @@ void msi_imaging_checkpoint_advise(const msi_imaging_run *run)
 }
 
 /* Call a function with the path of every existing checkpoint of a run. */
-static int for_checkpoints(const msi_options *o, int (*call)(const char *path))
+static int for_each_checkpoint(const msi_options *o, int (*call)(const char *path))
 {
     const int64_t each = o->clean.join_channels ? o->channels_out : 1;
     for (int64_t t = 0; t < o->intervals_out; t++)
@@ -396,10 +396,10 @@ static int for_checkpoints(const msi_options *o, int (*call)(const char *path))
 
 int msi_imaging_checkpoint_remove(const msi_options *options)
 {
-    return for_checkpoints(options, msi_checkpoint_remove);
+    return for_each_checkpoint(options, msi_checkpoint_remove);
 }
 
 int msi_imaging_checkpoint_check(const msi_options *options)
 {
-    return options->clean.resume ? MSI_OK : for_checkpoints(options, msi_checkpoint_check_place);
+    return options->clean.resume ? MSI_OK : for_each_checkpoint(options, msi_checkpoint_check_place);
 }

@@ -315,7 +315,7 @@ static int check_arguments(const char *name, int argc, const char *const *argv, 
 }
 
 /* Return 1 if an option applies to a run with the named options; options for logs and resources always do. */
-static int serves(const msi_option *o, const char *const *names)
+static int applies_to(const msi_option *o, const char *const *names)
 {
     static const char *const common[] = {"overwrite", "j", "mem", "abs-mem", "temp-dir", "dry-run", NULL};
     for (int i = 0; common[i]; i++)
@@ -345,8 +345,8 @@ static int read_own_option(msi_options *options, const msi_option *o, int n, con
     if (o->use != MSI_USE_ALWAYS && !*only) *only = o->name;
     if (msi_option_group_of(o) == MSI_GROUP_CLEAN && !options->only_clean && strcmp(o->name, "niter") != 0)
         options->only_clean = o->name;
-    if (!options->not_restore && !serves(o, restoring)) options->not_restore = o->name;
-    if (!options->not_draw && !serves(o, drawing)) options->not_draw = o->name;
+    if (!options->not_restore && !applies_to(o, restoring)) options->not_restore = o->name;
+    if (!options->not_draw && !applies_to(o, drawing)) options->not_draw = o->name;
     const int rc = o->read(options, o, n, argument);
     const int is_pair = rc == MSI_EUSAGE && n > 1 && is_joined_pair(argument[0]);
     return is_pair ? refuse_joined_pair(o->name, argument[0], o->arguments) : rc;

@@ -159,7 +159,7 @@ void msi_ranks_end(msi_ranks *ranks)
 
 /* Stop communicating after a signal or a lack of memory. A signal does not fail the run once the outputs have their
  * names. */
-static int cut_off(msi_ranks *ranks, int status)
+static int stop_communication(msi_ranks *ranks, int status)
 {
     ranks->is_cut_off = 1;
     return ranks->is_done && status == MSI_EINTERRUPTED ? MSI_OK : status;
@@ -170,10 +170,11 @@ static int copy_message(msi_ranks *ranks, int from, int status)
 {
     char *all, own[MSI_MESSAGE_BYTES] = "";
     snprintf(own, sizeof own, "%s", msi_error_get());
-    if (msi_alloc(&all, ranks->size, sizeof own, "messages of ranks") != MSI_OK) return cut_off(ranks, MSI_ENOMEM);
+    if (msi_alloc(&all, ranks->size, sizeof own, "messages of ranks") != MSI_OK)
+        return stop_communication(ranks, MSI_ENOMEM);
     const int rc = ranks->link->gather(ranks, own, sizeof own, all);
     if (rc)
-        status = cut_off(ranks, rc);
+        status = stop_communication(ranks, rc);
     else
         msi_error_set(status, "%s", all + (size_t)from * sizeof own);
     msi_free(all);
@@ -185,9 +186,10 @@ int msi_ranks_agree(msi_ranks *ranks, int status)
     if (ranks->size == 1 || ranks->is_failed || ranks->is_cut_off) return status;
     ranks->link->alarm_watch(ranks, 0);
     const int is_interrupted = status == MSI_EINTERRUPTED;
-    if (is_interrupted && msi_interrupt_signal()) return cut_off(ranks, status);
+    if (is_interrupted && msi_interrupt_signal()) return stop_communication(ranks, status);
     int own = is_interrupted ? STOPPED_BY_OTHER : msi_hint_append(status), *all;
-    if (msi_alloc(&all, ranks->size, sizeof *all, "statuses of ranks") != MSI_OK) return cut_off(ranks, MSI_ENOMEM);
+    if (msi_alloc(&all, ranks->size, sizeof *all, "statuses of ranks") != MSI_OK)
+        return stop_communication(ranks, MSI_ENOMEM);
     if (own < 0) ranks->link->alarm_send(ranks);
     int rc = ranks->link->gather(ranks, &own, sizeof own, all), from = -1;
     for (int k = ranks->size; !rc && k-- > 0;) {
@@ -198,7 +200,7 @@ int msi_ranks_agree(msi_ranks *ranks, int status)
     }
     const int agreed = from < 0 ? MSI_OK : all[from];
     msi_free(all);
-    if (rc) return cut_off(ranks, rc);
+    if (rc) return stop_communication(ranks, rc);
     ranks->is_failed = agreed != MSI_OK;
     if (agreed) return copy_message(ranks, from, agreed);
     ranks->link->alarm_watch(ranks, 1);
@@ -239,7 +241,7 @@ int msi_ranks_broadcast(msi_ranks *ranks, void *data, int64_t n_byte)
     int rc = MSI_OK;
     for (int64_t at = 0; !rc && ranks->size > 1 && at < n_byte; at += most)
         rc = ranks->link->broadcast(ranks, (char *)data + at, n_byte - at < most ? n_byte - at : most);
-    return rc ? cut_off(ranks, rc) : MSI_OK;
+    return rc ? stop_communication(ranks, rc) : MSI_OK;
 }
 
 int msi_ranks_gather(msi_ranks *ranks, const void *own, int64_t n_byte, void **all)
@@ -248,7 +250,7 @@ int msi_ranks_gather(msi_ranks *ranks, const void *own, int64_t n_byte, void **a
     if (!rc && ranks->size == 1) memcpy(*all, own, (size_t)n_byte);
     if (!rc && ranks->size > 1) {
         rc = ranks->link->gather(ranks, own, n_byte, *all);
-        if (rc) rc = cut_off(ranks, rc);
+        if (rc) rc = stop_communication(ranks, rc);
     }
     if (rc) {
         msi_free(*all);
@@ -395,7 +397,7 @@ static int combine_arrays(msi_ranks *ranks, char *array, int64_t n, msi_precisio
     if (!rc) rc = window ? combine_in_windows(ranks, &c, window, met) : combine_by_messages(ranks, &c);
     msi_free(met);
     msi_free(c.of_ranks);
-    return rc && !ranks->is_failed ? cut_off(ranks, rc) : rc;
+    return rc && !ranks->is_failed ? stop_communication(ranks, rc) : rc;
 }
 
 int msi_ranks_sum(msi_ranks *ranks, void *array, int64_t n, msi_precision precision)
