@@ -5,7 +5,7 @@
 
 #include "core/types.h"
 
-/* Pixel (x, y), 0-based, lies at l = (nx/2 - x) * cell_x, m = (y - ny/2) * cell_y on the SIN tangent plane. */
+/* Pixel (x, y), 0-based, is at l = (nx/2 - x) * cell_x, m = (y - ny/2) * cell_y on the SIN tangent plane. */
 typedef struct msi_image_geometry {
     int64_t nx, ny;
     double cell_x_rad, cell_y_rad; /* both positive */

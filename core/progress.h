@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Progress of a run, shown in stages. The program (src, msimage-makems) begins and ends a stage. The functions that it
- * calls report the progress of their share of the stage, and need not know its name. Without a stage all calls do
+ * calls report the progress of their share of the stage, and do not need its name. Without a stage all calls do
  * nothing.
  *
  * On a terminal a stage is a bar with the time left, redrawn at most ten times a second. With -log-time, or if stderr
@@ -30,8 +30,7 @@ typedef struct msi_progress_share {
 void msi_progress_begin(const char *stage);
 void msi_progress_end(void);
 
-/* msi_progress_at - report the progress of the current share: done of total, in any unit. Smaller values are
- * ignored. */
+/* msi_progress_at - report the progress of the current share: done of total, in any unit. Progress never decreases. */
 void msi_progress_at(int64_t done, int64_t total);
 
 /*

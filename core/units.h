@@ -68,7 +68,7 @@ typedef struct msi_unit {
 
 /*
  * msi_angle_unit - return the largest unit of uas, mas, arcsec, arcmin and deg that is not larger than the angle.
- * msi_freq_unit - return such a unit of Hz, kHz, MHz and GHz.
+ * msi_freq_unit - return the largest unit of Hz, kHz, MHz and GHz that is not larger than the frequency.
  * Given: rad, hz  of any sign; a value that is not finite gets the smallest unit
  */
 msi_unit msi_angle_unit(double rad);

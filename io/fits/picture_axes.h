@@ -26,15 +26,15 @@ void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f);
 void msi_picture_draw_border(cairo_t *cr, const msi_picture_frame *f, const char *title_x, const char *title_y,
                              double widest_left);
 
-/* msi_picture_format_direction - format longitude and latitude of the image centre as labels are, to the
- * microarcsecond. */
+/* msi_picture_format_direction - format longitude and latitude of the image centre in the format of
+ * the labels, to the microarcsecond. */
 void msi_picture_format_direction(char lng[64], char lat[64], const msi_sky_axes *a);
 
 /* msi_picture_draw_text - draw a text at (x, y). x is the left end of the text (align 0), its middle (0.5) or its right
  * end (1). y is the baseline. In '^c' the character c is raised and small. */
 void msi_picture_draw_text(cairo_t *cr, double x, double y, double align, const char *text);
 
-/* msi_picture_measure_text - return the width of such a text. */
+/* msi_picture_measure_text - return the width of a text for msi_picture_draw_text. */
 double msi_picture_measure_text(cairo_t *cr, const char *text);
 
 /* A linear axis: offsets on the sky, the uv plane, or pixels. The value at the centre of 0-based pixel i is

@@ -229,7 +229,7 @@ static const place *row_of(const search *s, int sample, int antenna)
 /*
  * Read the direction of a row at a time, in J2000.
  * Returned: out  a unit vector
- * Returns:  0; MSI_EINPUT if it cannot be read or is no direction, such as the zeros of a table without values
+ * Returns:  0; MSI_EINPUT if it cannot be read or is not a direction; a table without values has zeros
  */
 static int read_direction(const search *s, const place *p, double time_s, const double *itrf_m, double out[3])
 {

@@ -272,8 +272,7 @@ typedef struct msi_ms_aim {
 } msi_ms_aim;
 
 /* msi_ms_reader_aim - return where the antennas pointed in the field that msi_ms_reader_pointing has just listed.
- * Given: at as that function has set it. The aim is unknown if the selection does not ask for it, or the set does not
- * have it. */
+ * Given: at of that function. The aim is unknown if the selection does not request it or the set does not have it. */
 msi_ms_aim msi_ms_reader_aim(const msi_ms_reader *r, int64_t at);
 
 /* msi_ms_reader_beam_dir - return where the beams of LOFAR's stations point in the field that msi_ms_reader_pointing

@@ -113,7 +113,7 @@ static void put_weight(msi_fits_spec *spec, double sum_weight, const msi_imaging
     spec->sum_vis_weight = weight->vis_sum;
 }
 
-/* Write the images that are corrected for the primary beam. Given: file  of all planes, that of the PSF first */
+/* Write the images that are corrected for the primary beam. Given: file  all planes, the PSF first */
 static int put_corrected(msi_imaging_run *r, int64_t channel, const msi_image *image, int psf,
                          const msi_image_file *file)
 {

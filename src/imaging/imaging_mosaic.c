@@ -87,7 +87,7 @@ int msi_imaging_mosaic_bind(msi_imaging_run *r, const msi_gridder_spec *whole)
     return msi_gridder_create(&r->mosaic->whole, whole);
 }
 
-/* Find the pixels that any channel sees: a field may lack samples in some channels. */
+/* Find the pixels that at least one channel sees. A field may have no samples in some channels. */
 static int join_seen(msi_imaging_mosaic *m, int64_t n_channel, int64_t n_pixel)
 {
     MSI_TRY(msi_alloc(&m->seen, n_pixel, 1, "the response of a mosaic"));

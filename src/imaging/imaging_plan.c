@@ -390,7 +390,7 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
     if (plan->grid_budget_bytes > wanted) plan->grid_budget_bytes = wanted;
     /* Plans of gridders also count the grids that are in files. */
     plan->grid_budget_bytes += plan->grid_file_bytes;
-    /* The log shows the images while grids exist. Add what they need beyond the grids' memory without grids. */
+    /* The log shows the memory of grids and images. Images that exist without grids may need more than the sum. */
     plan->image_bytes = larger(plan->image_bytes, plan->alone_bytes - plan->grid_bytes);
     return MSI_OK;
 }

@@ -145,8 +145,8 @@ int msi_imaging_reuse_check(const msi_imaging_run *r)
 
 /* ---- Pixels ---- */
 
-/* Refuse pixels that are not finite. NaN of a model become 0 beyond the horizon, and everywhere if the whole model is
- * NaN, as it is for a channel without samples. */
+/* Refuse pixels that are not finite. In a model NaN becomes 0 beyond the horizon, and everywhere if all pixels are NaN,
+ * as for a channel without samples. */
 static int check_finite(const char *path, int is_model, const msi_image_geometry *g, msi_precision precision,
                         void *pixel)
 {

@@ -28,7 +28,7 @@
 /* Facets of a run (imaging_facets.c). */
 typedef struct msi_imaging_facets {
     msi_facet_gains *gains; /* NULL: none */
-    msi_facets facets;      /* facets of the current interval, as are the following members */
+    msi_facets facets;      /* this and the members below are of the current interval */
     msi_pb_mean *seen;      /* [channels_out] responses of channels, for spectra of true flux; NULL: not needed */
     msi_facet_work work;
     msi_facet_channel *channel; /* [channels_out] */
@@ -74,7 +74,7 @@ typedef struct msi_imaging_run {
     msi_gpu_share gpus;
     msi_reader_pool *reader_pool;   /* the reader processes; NULL after the last sample is read */
     msi_block_converter *converter; /* the conversion of correlations by the reader processes */
-    msi_outputs *outputs;           /* NULL except on the first rank, as is the writer */
+    msi_outputs *outputs;           /* this and the writer are NULL except on the first rank */
     msi_image_writer *writer;
     msi_clean_mask mask;       /* mask of the user combined with that of the horizon; empty: none */
     uint16_t *scale_mask;      /* [ny][nx] bits of the allowed scales; owned; NULL: all are allowed */
@@ -106,7 +106,7 @@ typedef struct msi_imaging_run {
     msi_density *density;       /* density of all channels, or of the one being weighted; otherwise NULL */
     msi_sample_tally tally;     /* this and the following two count all ranks */
     msi_ms_dropped dropped;
-    msi_pb_array *pb;            /* NULL without a primary beam, as are the next two */
+    msi_pb_array *pb;            /* NULL without a primary beam, like the next two */
     msi_pb_mean *pb_mean;        /* [channels_out + 1] beam of each channel, and of all; empty until it is needed */
     double pb_s[2];              /* time spent on beam models, and on beam images and corrections */
     msi_fits_contour *contour;   /* half-power contour of the channel whose images were written last; NULL: none */
@@ -350,7 +350,7 @@ int msi_imaging_pb_response(msi_imaging_run *run, int64_t channel, double weight
 /*
  * msi_imaging_pb_terms - correct images of Taylor terms for the beam of a channel.
  * Given:              taylor, freq_hz  [n_node] the nodes; if they have no samples, the images become NaN
- *                     plane            as msi_pb_mean_correct_terms, as are all images
+ *                     plane, images    as in msi_pb_mean_correct_terms
  * Given and returned: term
  * Returned:           beam, covariance
  * Returns:            0, MSI_ENOMEM
