@@ -48,7 +48,7 @@ function(msimage_test name)
 
   add_executable(${name} ${_T_SOURCES})
   msimage_target(${name})
-  # To optimise a test takes the compiler longer than the test gains.
+  # Optimising a test takes longer than the optimised test saves.
   target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C>>:-O1>)
   target_link_libraries(${name} PRIVATE ${_T_LIBRARIES} PkgConfig::CMOCKA)
   if(MSIMAGE_FAST_LINKER)
