@@ -368,14 +368,14 @@ int msi_child_fail(msi_child *c, int status)
     const char *lead = status == MSI_EINPUT ? "truncated or corrupt: " : "";
     char words[520];
     last_line(c->output_fd, words, sizeof words);
-    if (c->is_garbled) return msi_error_set(status, "%.300s: %s%s sent something unexpected", s->path, lead, s->what);
+    if (c->is_garbled) return msi_error_set(status, "%.300s: %s%s sent an invalid message", s->path, lead, s->what);
     if (by == SIGXCPU) { /* the user's limit of CPU time applies to each process */
         msi_interrupt_raise(SIGXCPU);
         return msi_interrupt_check();
     }
     if (by == SIGPROF)
-        return msi_error_set(status, "%.300s: %s%s came to no end of one step in the time that a whole set takes",
-                             s->path, lead, s->what);
+        return msi_error_set(status, "%.300s: %s%s did not finish a step in the time that a whole set takes", s->path,
+                             lead, s->what);
     if (by == SIGKILL)
         return msi_error_about(msi_error_set(MSI_ENOMEM,
                                              "%.300s: %s was ended by signal 9 (Killed), perhaps for lack of memory",

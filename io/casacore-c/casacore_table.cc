@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t KEPT_BYTES = 8 << 20, KEPT_BUCKETS = 1024;
 
 /* casacore expands `$NAME` in a path, even after it has appended the names of files. */
-bool is_awkward(const std::string &path)
+bool needs_descriptor(const std::string &path)
 {
     return path.find('$') != std::string::npos || path.size() > 3072;
 }
@@ -41,7 +41,7 @@ void require_table(const std::string &path)
  * which stays open. */
 std::string real_name(const std::string &path, std::shared_ptr<Descriptor> &directory)
 {
-    if (!is_awkward(path)) return path;
+    if (!needs_descriptor(path)) return path;
     const size_t slash = path.rfind('/');
     const std::string parent = path.substr(0, slash + 1);
     directory = std::make_shared<Descriptor>(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -200,10 +200,9 @@ typedef struct msi_fits_header {
     double ra_rad, dec_rad;      /* position of that pixel: the centre of the SIN projection */
     char dir_frame[16];          /* J2000, ICRS, B1950 ..; UNKNOWN */
     int64_t n_freq;              /* planes along FREQ; 1 without that axis */
-    double freq_hz,
-        /* frequency of the first plane, and the step; with one plane, its width; without axis FREQ, 0 */
-        freq_step_hz;
-    int n_pol, has_pol; /* planes along STOKES; without axis STOKES, has_pol is 0 and pol[0] is I */
+    double freq_hz;              /* frequency of the first plane; 0 without the axis FREQ */
+    double freq_step_hz;         /* step between planes, or the width of a single plane; 0 without the axis FREQ */
+    int n_pol, has_pol;          /* planes along STOKES; without axis STOKES, has_pol is 0 and pol[0] is I */
     msi_pol pol[MSI_FITS_MAX_POL];
     msi_precision precision; /* precision of the pixels as stored */
     char unit[72];           /* BUNIT, "" if absent */

@@ -432,7 +432,7 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
     if (sky->equinox > 0) put_number(f, "EQUINOX", sky->equinox, NULL, status);
     if (!sky->frame_is_standard && !*status) {
         char text[FLEN_CARD];
-        snprintf(text, sizeof text, "Directions are in frame '%s', which FITS has no name for.", sky->frame);
+        snprintf(text, sizeof text, "Directions are in frame '%s', for which FITS has no name.", sky->frame);
         fits_write_comment(f, text, status);
     }
 }

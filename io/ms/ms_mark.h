@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Keywords that mark columns which are being written, and that name what was written. Checks of these by readers. */
+/* Keywords that mark columns being written and name the model that was written, and their checks by readers. */
 #ifndef MSI_MS_MARK_H
 #define MSI_MS_MARK_H
 

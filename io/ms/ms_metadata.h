@@ -69,10 +69,10 @@ typedef struct msi_ms_set {
     msi_tiled_column *column[MSI_MS_N_LARGE]; /* NULL: the set has no such column */
     int only_rows;                            /* 1: another process reads the large columns directly */
     struct msi_ms_store *store; /* visibility store that is read instead of tables; NULL: tables are read */
-    const char
-        *tables_path; /* path of a set with the subtables of such a file; borrowed; NULL: path has the subtables */
-    msi_uv_set *uv;   /* UVFITS or FITS-IDI file that is read instead of tables; NULL: tables are read */
-    char *notes;      /* [n_notes] lines about assumptions and corrections; NULL: none; owned */
+    /* path of a set with the subtables of a UVFITS or FITS-IDI file; borrowed; NULL: path has the subtables */
+    const char *tables_path;
+    msi_uv_set *uv; /* UVFITS or FITS-IDI file that is read instead of tables; NULL: tables are read */
+    char *notes;    /* [n_notes] lines about assumptions and corrections; NULL: none; owned */
     int64_t n_notes;
     char data_column[64], model_column[64]; /* "": not read */
     msi_ms_watch watch;                     /* watches these columns, if they are in a table */

@@ -51,8 +51,8 @@ typedef enum request_kind {
 /* A request of the parent to a process. It is the text of a frame. */
 typedef struct pool_request {
     request_kind kind; /* kind of the frame */
-    int64_t
-        number; /* number of the frame: that of this OPEN or BEGIN; for SHARED, of its OPEN; for FREED, of its BEGIN */
+    /* number of the frame: that of this OPEN or BEGIN; for SHARED, of its OPEN; for FREED, of its BEGIN */
+    int64_t number;
     msi_ms_opening opening; /* OPEN */
     int part, n_part;       /* OPEN: index of its part of the rows; BEGIN: it reads blocks part, part + n_part .. */
     int64_t n_order;        /* BEGIN: bytes of the conversion; 0: blocks are not converted */

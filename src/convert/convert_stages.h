@@ -12,8 +12,8 @@
 /* ---- The command line of msimage-convert, which shares many options with msimage ---- */
 
 typedef struct msi_convert_options {
-    msi_options
-        shared; /* filled by the readers of msimage's options, so it must come first; given_paths are the inputs */
+    /* Must come first, because the readers of msimage's options fill it. given_paths are the inputs. */
+    msi_options shared;
     const char *out;
     double average_time_s;    /* 0: no averaging */
     int64_t average_channels; /* 1: no averaging */
@@ -40,8 +40,7 @@ void msi_convert_options_free(msi_convert_options *o);
  * message. */
 typedef int msi_stage_work(const void *job);
 
-/* ---- Conversion of Measurement Sets, UVFITS and FITS-IDI files to one set: selection, averaging, shift, joining
- * ---- */
+/* ---- Conversion of Measurement Sets, UVFITS and FITS-IDI files to one set ---- */
 
 typedef struct msi_sets_job {
     const msi_convert_options *options;
@@ -56,8 +55,7 @@ typedef struct msi_sets_job {
 /* msi_convert_sets - the work of this stage; job is a msi_sets_job. */
 msi_stage_work msi_convert_sets;
 
-/* ---- Making of a visibility store from a Measurement Set: one file for imaging, which is read without casacore
- * ---- */
+/* ---- Making of a visibility store: one file for imaging, which is read without casacore ---- */
 
 /* msi_convert_is_store - return 1 if the name of the output ends in .msv, for a visibility store. */
 int msi_convert_is_store(const char *out);

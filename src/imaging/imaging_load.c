@@ -16,7 +16,7 @@
 #include "src/run/ranks.h"
 #include "src/sky/phase_shift.h"
 
-/* per batch: threads wait for each other once in a batch, so larger batches take less time */
+/* Blocks in a batch. Threads wait for each other once in a batch, so larger batches take less time. */
 enum { MOST_BLOCKS = 64 };
 
 /* The blocks of a batch that are converted directly into reserved rows of the gridder, which saves a copy. */

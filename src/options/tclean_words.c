@@ -523,7 +523,7 @@ static int put_selection(msi_words *w, const parser *p)
 static int put_column(msi_words *w, const parser *p)
 {
     const char *c = text_or(p, P_DATACOLUMN, "corrected");
-    /* sets without CORRECTED_DATA use DATA, as in tclean */
+    /* Sets without CORRECTED_DATA use DATA, as in tclean. */
     if (is_one_of(c, "corrected|corrected_data")) return MSI_OK;
     if (is_one_of(c, "data")) return add_words(w, 2, "-data-column", "DATA");
     if (is_one_of(c, "model|model_data")) return add_words(w, 2, "-data-column", "MODEL_DATA");

@@ -190,7 +190,7 @@ class Tally:
     def add(self, number, code, wrong, text):
         self.n += 1
         self.codes[str(code)] += 1
-        end = re.search(r"ended by signal \d+|no end of one step|more memory than", text)
+        end = re.search(r"ended by signal \d+|did not finish a step|more memory than", text)
         if end:
             self.ends[end[0]] += 1
         self.n_wrong += bool(wrong)

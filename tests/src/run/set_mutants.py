@@ -335,7 +335,7 @@ def main():
             for done in pool.map(try_share, works, [tries[i::n_worker] for i in range(n_worker)]):
                 for title, mutant, code, wrong, text in done:
                     codes[str(code)] += 1
-                    end = re.search(r"ended by signal \d+|no end of one step|more memory than", text)
+                    end = re.search(r"ended by signal \d+|did not finish a step|more memory than", text)
                     if end:
                         ends[end[0]] += 1
                     if end and os.environ.get("MUTANTS_SHOW"):
