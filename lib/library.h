@@ -41,7 +41,6 @@ int msi_library_may_use_gpu(msimage_backend backend);
  *                             library's struct
  * Returned: *to  [bytes], zero after the caller's members
  * Returns:  0, MSI_EARGUMENT (a struct of a newer library, or a size that is too small)
- * Returns:  0, MSI_EARGUMENT (a struct of a newer library, or none)
  */
 int msi_library_spec(void *to, const void *from, size_t from_bytes, size_t bytes);
 

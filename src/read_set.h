@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Reading of samples of Measurement Sets, block by block, for msimage.read_ms of the Python package. The library is
- * private to that package; other programs can read sets with casacore-c.
+ * Reads samples of Measurement Sets in blocks, for msimage.read_ms of the Python package. The library is private to
+ * that package; other programs can read sets with casacore-c.
  *
  * The package parses this file to declare the functions, so it must not include other headers of the tree.
  */

@@ -346,8 +346,8 @@ static void begin_channel(msi_cleaning *k, int channel)
     }
 }
 
-/* Return how many channels of a field may be processed at the same time: several if they are
- * joined, on GPUs, with one rank. */
+/* Return how many channels of a field may be processed at the same time: several if they are joined, on GPUs, with one
+ * rank. */
 static int n_parallel(const msi_imaging_run *r, int n_channel)
 {
     if (r->plan.gridder.backend != MSI_BACKEND_CUDA || r->ranks->size > 1 || r->facets || r->beam || r->mosaic)

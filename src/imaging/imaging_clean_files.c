@@ -420,7 +420,7 @@ static int restore_models(const msi_imaging_run *r, const msi_clean_group *g, co
                                    .n_thread = r->options->n_threads};
     void *zero;
     one.n = 1;
-    MSI_TRY(msi_alloc(&zero, msi_planes_bytes(&one), 1, "an image of nothing"));
+    MSI_TRY(msi_alloc(&zero, msi_planes_bytes(&one), 1, "an empty image"));
     int rc = MSI_OK;
     for (int i = 0; !rc && i < spec.n; i++) rc = msi_planes_upload(g->before, i, 1, zero);
     msi_free(zero);

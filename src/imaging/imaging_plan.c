@@ -315,8 +315,8 @@ static void file_grids(msi_imaging_plan *plan, int64_t bytes)
     plan->grid_file_bytes += bytes;
 }
 
-/* Plan the images. If memory is short, images that are not in use are put in files, together with sorted samples; if
- * that is not enough, so are arrays in use, which are then read and written many times. */
+/* Plan the images. If memory is short, images that are not in use are put in files, together with sorted samples. If
+ * that is not enough, arrays in use are put in files too, and are read and written many times. */
 static int plan_images(msi_imaging_plan *plan, const msi_imaging_need *need, int64_t weighting)
 {
     const int64_t device_bytes = plan->device_bytes, samples = plan->gridder.sample_bytes,

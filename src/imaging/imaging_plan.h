@@ -45,7 +45,7 @@ typedef struct msi_imaging_plan {
     int64_t grid_budget_bytes;  /* memory limit of the grids of a channel */
     int64_t one_image_bytes;    /* images of one output channel */
     int64_t store_budget_bytes; /* memory limit of the stores */
-    int64_t psfs_bytes; /* memory that PSFs by place would need, if that is too much and one PSF is used; 0: they fit */
+    int64_t psfs_bytes; /* memory that varying PSFs would need, if that is too much and one PSF is used; 0: they fit */
     int n_pending;      /* images that may be in the writer while others are computed */
     int n_hand;         /* images of joined channels that may be prepared for the writer at the same time */
     double read_s, image_s;

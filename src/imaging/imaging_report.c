@@ -138,8 +138,8 @@ void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
         msi_log_info("memory of the GPU: up to %.3f GB", 1e-9 * (double)p->device_bytes);
     if (p->psfs_bytes)
         msi_log_warning(
-            "-dd-psf-grid %lld %lld: PSFs by place need %.3f GB of memory%s, which is more than there is; one PSF "
-            "is used for the whole image",
+            "-dd-psf-grid %lld %lld: PSFs that vary over the image need %.3f GB of memory%s, more than there is; "
+            "one PSF is used for the whole image",
             (long long)o->clean.psf_grid[0], (long long)o->clean.psf_grid[1], 1e-9 * (double)p->psfs_bytes,
             r->backend == MSI_BACKEND_CUDA ? " or device memory" : "");
     if (p->spilled_bytes)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Drawing model images from a list of sources:
+ * Draws model images of a list of sources:
  *
  *   1. The image centre is the given one, or the phase centre of a Measurement Set. Nothing else is read from the set.
  *   2. The list is read. Spectra become polynomials in frequency over the band.

@@ -31,8 +31,7 @@ static int count_readers(const msi_options *o)
 int64_t msi_unplanned_bytes(msi_backend backend)
 {
     /* On the CPU the program and its buffers take 13 MB with one thread and 16 MB with eight, and 5 MB more while it
-     * reads.
-     * Each thread has blocks, buffers and transforms. */
+     * reads. Each thread has blocks, buffers and transforms. */
     enum { MB = 1 << 20, MOST_THREADS = 8 };
 #ifdef MSI_HAVE_CUDA
     const int may_use_gpu = backend != MSI_BACKEND_CPU;

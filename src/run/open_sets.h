@@ -23,7 +23,6 @@ int msi_open_sets_reader_pool(msi_reader_pool **pool, const msi_options *options
                               const msi_reader_conversion *conversion);
 
 /*
- * msi_open_sets_have_columns - fail if one of the sets is a visibility store, UVFITS or FITS-IDI file, which have no
  * msi_open_sets_have_columns - fail if an input is a visibility store, a UVFITS file or a FITS-IDI file: these have no
  * columns that could be written.
  * Returns: 0, MSI_EUSAGE

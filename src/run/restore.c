@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Restoring of images without a Measurement Set:
+ * Restores images without a Measurement Set:
  *
  *   1. The residual is read plane by plane. Its columns must run to the west and its rows to the north.
  *   2. The beam is the given one, or that of the residual's header.
  *   3. With -restore, the model image is convolved with the beam, on the CPU or the GPU, and added to the residual.
- *   With
- *      -restore-list, the sources of a list are convolved with the beam and added to the residual.
+ *      With -restore-list, the sources of a list are convolved with the beam and added to the residual.
  *   4. The result has the header of the residual.
  */
 #include "src/run/runs.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The runs of msimage except -predict (predict.h): imaging, restoring, drawing of models. */
+/* The runs of msimage: imaging, restoring and drawing of models. -predict is in predict.h. */
 #ifndef MSI_SRC_RUNS_H
 #define MSI_SRC_RUNS_H
 

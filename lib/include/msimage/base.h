@@ -42,7 +42,7 @@ typedef enum msimage_status {
     MSIMAGE_EINPUT = -2,       /**< invalid data: a PSF without a peak, no finite pixel */
     MSIMAGE_EOUTPUT = -3,      /**< the directory for temporary files is full or cannot be written */
     MSIMAGE_ENOMEM = -4,       /**< not enough host memory, or the limit was reached */
-    MSIMAGE_EGPU = -5,         /**< a GPU was requested and cannot be used, or it failed, or has not enough memory */
+    MSIMAGE_EGPU = -5,         /**< a GPU was requested and cannot be used, or it failed, or its memory is full */
     MSIMAGE_ERANGE = -7,       /**< a value is outside the supported range */
     MSIMAGE_EINTERRUPTED = -8, /**< msimage_callbacks.interrupt requested a stop */
     MSIMAGE_EINTERNAL = -9,    /**< a defect of the library */

@@ -7,10 +7,10 @@
  * mean over channels, whose sign counts; several by the square root of the summed squares of the means. Images are of
  * #MSIMAGE_SKY, or [nx][ny] with nx and ny exchanged in the specification.
  *
- * With Taylor terms residuals and models are [n_term][n_pol] images. Residual t is the image of the visibilities less the
- * model, with weights times x^t, divided by the sum of the weights without x^t; so is PSF k, up to k = 2 n_term - 2.
- * Images are searched by residual 0, multiscale by power for the component whose terms together lower chi^2 most. See
- * U. Rau and T. J. Cornwell, A&A 532, A71 (2011).
+ * With Taylor terms residuals and models are [n_term][n_pol] images. Residual t is the image of the visibilities less
+ * the model, with weights times x^t, divided by the sum of the weights without x^t. PSF k, up to k = 2 n_term - 2, is
+ * defined in the same way. Peaks are searched in residual 0; multiscale by power chooses the component whose terms
+ * together lower chi^2 most. See U. Rau and T. J. Cornwell, A&A 532, A71 (2011).
  *
  * See base.h for errors, arrays and threads.
  */
@@ -27,9 +27,9 @@ extern "C" {
 typedef enum msimage_scale_rule {
     MSIMAGE_SCALE_BY_BEAM, /**< by the peak of R * K times a bias that depends on the beam's width, as WSClean does */
     MSIMAGE_SCALE_BY_POWER /**< by the reduction of the residual's squares by a component, (R * K)^2 / (P * K * K)(0),
-                                as CASA's tclean does: thresholds, mgain and the report's peaks are then of points; a
-                                wide scale may be found where nine tenths of it are within the mask, and no scale within
-                                three quarters of its width of an edge, nor at the edge itself */
+                                as CASA's tclean does. Thresholds, mgain and the report's peaks are then those of
+                                points. A wide scale may be found where nine tenths of it are within the mask. No scale
+                                is found at an edge, or within three quarters of its width of one */
 } msimage_scale_rule;
 
 /** The shape of a scale: r is the distance from its middle, s its full width. */
@@ -138,7 +138,7 @@ MSIMAGE_API int msimage_cleaner_mask(msimage_cleaner *c, const uint8_t *mask);
  * Run minor iterations until one of the limits.
  * @param c the cleaner
  * @param[in,out] residual [n_channel][n_pol] images, or [n_term][n_pol], Jy/beam; undefined after a failure
- * @param[in,out] model as many, Jy/pixel, not overlapping: components are added
+ * @param[in,out] model images like residual, Jy/pixel, in other memory; components are added to them
  * @param limits when to stop
  * @param[out] report results; may be NULL
  * @return 0, #MSIMAGE_EARGUMENT (no PSF was set), #MSIMAGE_EGPU, #MSIMAGE_ENOMEM, #MSIMAGE_EINTERRUPTED
@@ -164,8 +164,8 @@ typedef struct msimage_beam {
 } msimage_beam;
 
 /**
- * Fit the beam of a point spread function, with which a model is restored. The fit uses the main lobe down to 0.35 of the
- * peak; values between the pixels are computed, so that the beam does not depend on their size.
+ * Fit the beam of a point spread function, with which a model is restored. The fit uses the main lobe down to 0.35 of
+ * the peak; values between the pixels are computed, so that the beam does not depend on their size.
  * @param[out] beam NaN after a failure
  * @param psf an image of #MSIMAGE_SKY in host memory, its peak at (nx/2, ny/2)
  * @param nx pixels along a row, at least 2
