@@ -243,17 +243,29 @@ static int check_paths(int n, const char *const *paths, int may_begin_so)
     return MSI_OK;
 }
 
-/* Refuse the name of a compressed file, because the output would be a Measurement Set, a directory with this name. */
+/* Refuse the name of a compressed file or of another format, because the output would be a Measurement Set, a directory
+ * with this name. */
 static int check_output(const char *out)
 {
-    static const char *const endings[] = {".gz", ".bz2", ".xz", ".zst", ".fz", ".Z", ".zip", ".tar"};
+    static const struct {
+        const char *ending;
+        int is_packed;
+    } table[] = {{".gz", 1},   {".bz2", 1},  {".xz", 1},     {".zst", 1},     {".fz", 1},
+                 {".Z", 1},    {".zip", 1},  {".tar", 1},    {".h5", 0},      {".hdf5", 0},
+                 {".uvh5", 0}, {".zarr", 0}, {".miriad", 0}, {".fitsidi", 0}, {".idifits", 0}};
     const size_t length = strlen(out);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        const size_t n = strlen(endings[i]);
-        if (length > n && strcmp(out + length - n, endings[i]) == 0)
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const char *ending = table[i].ending;
+        const size_t n = strlen(ending);
+        if (length <= n || strcmp(out + length - n, ending) != 0) continue;
+        if (!table[i].is_packed)
             return msi_error_set(MSI_EUSAGE,
-                                 "%s: the output cannot be compressed as %s; name it %.*s, and compress it afterwards",
-                                 out, endings[i], (int)(length - n), out);
+                                 "%s: %s is not written; end the name in .ms for a Measurement Set, in .uvfits for "
+                                 "UVFITS, in .msv for a visibility store",
+                                 out, ending);
+        return msi_error_set(MSI_EUSAGE,
+                             "%s: the output cannot be compressed as %s; name it %.*s, and compress it afterwards", out,
+                             ending, (int)(length - n), out);
     }
     return MSI_OK;
 }

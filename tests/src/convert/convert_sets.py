@@ -543,6 +543,7 @@ def check_safety(s):
                         ("-mgian", "-help lists all options")):
         s.refused("misspelt: %s" % word, 2, meant, word, 5, a, "out.ms")
     s.refused("a name that promises a compressed file", 2, "name it out.uvfits", a, "out.uvfits.gz")
+    s.refused("a name of another format", 2, "end the name in .ms", a, "out.zarr")
     s.refused("an option behind the paths", 2, "options go before IN", a, "old.ms", "-overwrite")
     s.refused("a misspelt one", 2, "options go before IN", a, "-overwrit")
     s.refused("a time without unit", 2, "with its unit", "-average-time", 8, a, "out.ms")

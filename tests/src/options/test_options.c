@@ -730,6 +730,11 @@ static void test_suggestions(void **state)
     refused_value("-scan 3", "-scan: no such option;", "-select-scan");
     refused_value("-restart", "-restart:", "did you mean -resume?");
     refused_value("--silent", "--silent:", "did you mean -quiet?");
+    refused_value("-s 64 64", "-s:", "-size is the size of the image, and -quiet hides the log");
+    refused_value("-outname x", "-outname:", "did you mean -name?");
+    refused_value("-jpg", "-jpg:", "did you mean -png?");
+    refused_value("-jx", "-jx:", "no such option; msimage -help");
+    refused_value("-fov 1deg", "-fov:", "-scale the size of a pixel");
     refused_value("-abs-mem 16 GB", "GB:", "-abs-mem takes a number without a unit");
     refused_value("-scale 3 asec", "asec:", "write 3asec");
     refused_value("-usemask user", "-usemask:", "-auto-multithresh");
