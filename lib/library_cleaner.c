@@ -138,6 +138,18 @@ static msi_cleaner_spec inner_spec(const msimage_cleaner_spec *s, const msi_clea
                               .scale_gain = s->scale_gain};
 }
 
+/* Copy the list of devices. */
+static int set_devices(msi_cleaner_spec *inner, const msimage_cleaner_spec *s)
+{
+    if (s->n_device < 0 || s->n_device > MSI_CLEAN_MAX_DEVICE || (s->n_device && !s->devices))
+        return msi_error_about(msi_error_set(MSI_EARGUMENT, "n_device %d: give 0 to %d, and the list", s->n_device,
+                                             (int)MSI_CLEAN_MAX_DEVICE),
+                               "n_device");
+    inner->n_device = s->n_device;
+    for (int i = 0; i < s->n_device; i++) inner->devices[i] = s->devices[i];
+    return MSI_OK;
+}
+
 /* Choose backend and stream. */
 static int find_place(msimage_cleaner *c)
 {
@@ -169,7 +181,8 @@ int msimage_cleaner_create(msimage_cleaner **out, const msimage_cleaner_spec *sp
     begun.uses_gpu = msi_library_may_use_gpu(s.backend);
     int rc = msi_library_begin(&begun);
     if (!rc) rc = find_nodes(&c->taylor, &s);
-    const msi_cleaner_spec inner = inner_spec(&s, &c->taylor);
+    msi_cleaner_spec inner = inner_spec(&s, &c->taylor);
+    if (!rc) rc = set_devices(&inner, &s);
     if (!rc) rc = msi_cleaner_create(&c->inner, &inner);
     if (!rc) rc = find_place(c);
     if (!msi_library_end(&begun, rc)) {

@@ -650,6 +650,45 @@ static void test_cleaner(void **state)
     assert_null(c);
 }
 
+/* Several devices, or one named twice, give the same model as one. */
+static void test_cleaner_devices(void **state)
+{
+    enum { N = 64 };
+    (void)state;
+    static float psf[2 * N * N], residual[2 * N * N], model[2][2 * N * N];
+    const int devices[2] = {0, 0};
+    msimage_cleaner_spec spec = {.struct_bytes = sizeof spec,
+                                 .nx = N,
+                                 .ny = N,
+                                 .n_channel = 2,
+                                 .precision = MSIMAGE_FP32,
+                                 .backend = backend,
+                                 .devices = devices};
+    const msimage_clean_limits limits = {.threshold = 1e-3, .n_iteration = 1000};
+    msimage_cleaner *c;
+    for (int i = 0; i < 2 * N * N; i++) {
+        const float x = (float)(i % N), y = (float)(i / N % N);
+        psf[i] = expf(-0.1f * ((y - N / 2) * (y - N / 2) + (x - N / 2) * (x - N / 2)));
+    }
+    for (spec.n_device = 0; spec.n_device < 4; spec.n_device += 2) {
+        for (int i = 0; i < 2 * N * N; i++) {
+            const float k = (float)(i / (N * N)), x = (float)(i % N), y = (float)(i / N % N);
+            residual[i] = (2 - k) * expf(-0.1f * ((y - 20) * (y - 20) + (x - 40) * (x - 40)));
+        }
+        assert_int_equal(msimage_cleaner_create(&c, &spec, NULL), 0);
+        assert_int_equal(msimage_cleaner_psf(c, psf), 0);
+        assert_int_equal(msimage_cleaner_minor(c, residual, model[spec.n_device / 2], &limits, NULL), 0);
+        msimage_cleaner_free(c);
+    }
+    assert_true(model[0][N * N + 20 * N + 40] > 0.9F);
+    assert_memory_equal(model[0], model[1], sizeof model[0]);
+    spec.n_device = 17;
+    assert_int_equal(msimage_cleaner_create(&c, &spec, NULL), MSIMAGE_EARGUMENT);
+    spec.n_device = 2;
+    spec.devices = NULL;
+    assert_int_equal(msimage_cleaner_create(&c, &spec, NULL), MSIMAGE_EARGUMENT);
+}
+
 /* Clean a wide source near an edge in one iteration, and return the position of the model's middle: 0 if the
  * specification is an error. */
 static double wide_source_at(msimage_cleaner_spec spec)
@@ -771,6 +810,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_cleaner),
+        cmocka_unit_test(test_cleaner_devices),
         cmocka_unit_test(test_cleaner_scales),
         cmocka_unit_test(test_cleaner_terms),
     };
