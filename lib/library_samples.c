@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Conversion between the caller's samples and blocks for the kernels: coordinates of the convention, weights, masks,
+ * Converts between the caller's samples and blocks for the kernels: coordinates of the convention, weights, masks,
  * and a phase shift to the image's centre. Samples of an image that are beyond the uv plane are moved by whole periods.
  * Each of them is added as a separate row with its channel, because the shift depends on the frequency.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reading and writing of cells: directly into and from the caller's buffer, if it has the type of the column. */
+/* Reads and writes cells, directly into and from the caller's buffer, if it has the type of the column. */
 #include "casacore_internal.hpp"
 
 #include <casacore/casa/OS/Conversion.h>

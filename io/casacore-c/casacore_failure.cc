@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Conversion of exceptions to a code and a message; the lock of the process; suppression of casacore's log. */
+/* Converts exceptions to a code and a message; has the lock of the process; suppresses casacore's log. */
 #include "casacore_internal.hpp"
 
 #include <cerrno>

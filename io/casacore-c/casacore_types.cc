@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Conversion of types, shapes and strings between casacore and C. */
+/* Converts types, shapes and strings between casacore and C. */
 #include "casacore_internal.hpp"
 
 static_assert(sizeof(cc::Bool) == 1 && sizeof(cc::uChar) == 1 && sizeof(cc::Short) == 2 && sizeof(cc::Int) == 4 &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Writing of a Measurement Set from the rows of other sets. Its subtables are copied from these without rows that are
+ * Writes a Measurement Set from the rows of other sets. The subtables of these sets are copied without rows that are
  * not selected, renumbered, and joined if there are several sets. casacore runs in the calling process, so call this in
  * a child.
  */

@@ -84,8 +84,8 @@ typedef struct table_spec {
 
 enum {
     TILE_BYTES = 1 << 20, /* size of a tile of visibilities */
-    BUCKET_BYTES =
-        1 << 18, /* size of thousands of rows: casacore caches only two buckets, and each column visits all buckets */
+    /* size of thousands of rows: casacore caches only two buckets, and each column visits all buckets */
+    BUCKET_BYTES = 1 << 18,
     MOST_COLUMNS = 8
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writing of the tables of a set: subtables copied from other sets, and rows. casacore runs in the calling process. */
+/* Writes the tables of a set: subtables copied from other sets, and rows. casacore runs in the calling process. */
 #ifndef MSI_SET_WRITER_H
 #define MSI_SET_WRITER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writing of a Measurement Set as UVFITS: random groups, and tables of antennas, frequencies and sources. */
+/* Writes a Measurement Set as UVFITS: random groups, and tables of antennas, frequencies and sources. */
 #ifndef MSI_IO_UVFITS_OUTPUT_H
 #define MSI_IO_UVFITS_OUTPUT_H
 

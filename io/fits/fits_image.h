@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writing of FITS images with full headers, and reading of FITS images. */
+/* Reads FITS images, and writes FITS images with full headers. */
 #ifndef MSI_FITS_IMAGE_H
 #define MSI_FITS_IMAGE_H
 

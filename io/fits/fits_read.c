@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Reading of FITS images, in two ways:
+ * Reads FITS images, in two ways:
  *   msi_fits_open, msi_fits_read  read images as this program writes them: a plain SIN projection, floating-point
  *                                 pixels. Other files are refused.
  *   msi_fits_view_read            reads one plane of any image. A card with an invalid value is ignored.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Writing of FITS images. A file is written in three steps:
+ * Writes FITS images. A file is written in three steps:
  *   1. cfitsio makes the header in memory, for a file that never exists on disk.
  *   2. The header is written, padded with blanks to whole blocks.
  *   3. The pixels are written, by several threads if there are many, and padded with zeros.

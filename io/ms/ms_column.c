@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One column that is written: checks of the set and choice of the method (plan); making of its files, or setting of the
- * mark (prepare); adding it to the table (complete), or undoing the changes (abandon). ms_writer.h describes the
- * methods.
+ * Writes one column. `plan` checks the set and chooses the method. `prepare` makes the files of the column, or sets the
+ * mark. `complete` adds the column to the table; `abandon` undoes the changes. ms_writer.h describes the methods.
  */
 #include "io/ms/ms_column.h"
 

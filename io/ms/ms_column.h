@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One column of one Measurement Set that is written: plan, prepare, complete. */
+/* Writes one column of one Measurement Set: plan, prepare, complete. */
 #ifndef MSI_MS_COLUMN_H
 #define MSI_MS_COLUMN_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Removal of old columns of predictions, which frees their disk space.
+ * Removes old columns of predictions, to free their disk space.
  *
- * casacore deletes the files of a column before it changes table.dat; a kill in between would lose the set. So casacore
- * works in a directory inside the set, msimage-drop-old, with hard links to all files of the main table, and deletes
- * only these links. One rename replaces table.dat of the set by the new one. Then files that no storage manager uses
- * are deleted. At any moment the set can be opened, with or without the old columns. A killed run leaves the directory,
- * and files to which table.dat does not refer. The next run that writes removes both.
+ * casacore deletes the files of a column before it changes table.dat. If the process were killed in between, the set
+ * would be lost. So casacore works in a directory inside the set, msimage-drop-old, with hard links to all files of the
+ * main table, and deletes only these links. One rename replaces table.dat of the set by the new one. Then files that no
+ * storage manager uses are deleted. At any moment the set can be opened, with or without the old columns. A killed run
+ * leaves the directory, and files to which table.dat does not refer. The next run that writes removes both.
  */
 #include "io/ms/ms_column.h"
 
@@ -293,8 +293,8 @@ int msi_ms_drop_columns(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec 
     ccc_free(p.after);
     if (status == MSI_OK) return MSI_OK;
     return msi_error_append(status,
-                            p.is_committed ? "; %s is complete, %s gone, and its files go with the next run"
-                                           : "; %s is complete, but %s stays",
+                            p.is_committed ? "; %s is complete and %s is removed, but its files stay until the next run"
+                                           : "; %s is complete, but %s is not removed",
                             spec->column, c->old_columns[0]);
 }
 

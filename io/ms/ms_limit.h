@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Conversion of casacore's failures, and limits of the processes that use casacore, which may allocate any amount of
- * memory for damaged files. */
+/* Converts casacore's failures, and limits the memory of processes that use casacore, which may allocate any amount for
+ * damaged files. */
 #ifndef MSI_MS_LIMIT_H
 #define MSI_MS_LIMIT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reading of the selected rows of one or several Measurement Sets, visibility stores, UVFITS or FITS-IDI files, in
- * blocks of one spectral setup. */
+/* Reads the selected rows of one or several Measurement Sets, visibility stores, UVFITS or FITS-IDI files, in blocks of
+ * one spectral setup. */
 #ifndef MSI_IO_MS_READER_H
 #define MSI_IO_MS_READER_H
 
@@ -235,7 +235,7 @@ static inline void msi_ms_row_times_add(msi_ms_row_times *to, const msi_ms_row_t
 typedef struct msi_ms_beam_facts {
     char telescope[64];
     int64_t n_antenna;
-    const double *diameter_m;        /* [n_antenna] 0: unknown; borrowed, as the next two */
+    const double *diameter_m;        /* [n_antenna] 0: unknown; borrowed, like the next two */
     const uint8_t *kind;             /* [n_antenna] below MSI_MS_KINDS */
     const double *itrf_m;            /* [n_antenna][3] */
     double position_itrf_m[3];       /* mean of the antennas; 0: unknown */
@@ -276,7 +276,7 @@ typedef struct msi_ms_aim {
 msi_ms_aim msi_ms_reader_aim(const msi_ms_reader *r, int64_t at);
 
 /* msi_ms_reader_beam_dir - return where the beams of LOFAR's stations point in the field that msi_ms_reader_pointing
- * has just listed; NULL if the set does not have it. Given: at  as that function has set it. Borrowed. */
+ * has just listed; NULL if the set does not have it. Given: at of that function. Borrowed. */
 const msi_ms_beam_dir *msi_ms_reader_beam_dir(const msi_ms_reader *r, int64_t at);
 
 #define MSI_MS_MINUTE_S 60.0

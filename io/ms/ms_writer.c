@@ -274,8 +274,9 @@ static int put_rest(written_column *f)
     return status;
 }
 
-/* ---- The writer processes. The first one has the locks and changes headers, and forks the second one, which writes
- * values. ---- */
+/* ---- The writer processes ---- */
+
+/* The first process has the locks and changes headers. It forks the second process, which writes values. */
 
 enum { WRITEBACK_MS = 250 };
 
@@ -481,8 +482,10 @@ static int run_first_writer(msi_child *self, void *of)
     return msi_error_set(status, "%s", message);
 }
 
-/* ---- The parent: starts the first writer process, passes blocks to it, and converts failures of the processes to a
- * status and an error line ---- */
+/* ---- The parent ---- */
+
+/* The parent starts the first writer process, passes blocks to it, and converts failures of the processes to a status
+ * and an error line. */
 
 enum { STOP_MS = 1000 }; /* time in which the child may stop by itself */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Writing of predicted visibilities into a column of one or several Measurement Sets. Other contents of the sets are
- * not changed.
+ * Writes predicted visibilities into a column of one or several Measurement Sets. Other contents of the sets are not
+ * changed.
  *
  * Processes. casacore ends the process if a disk fails at the wrong moment, so it never writes in the caller's process.
  * msi_ms_writer_start forks the first writer process. It opens the sets, has their write locks, and is the only process
@@ -67,16 +67,16 @@ typedef enum msi_ms_write_op {
  * new column they are 0 or, with add and subtract, copied from the input column.
  */
 typedef struct msi_ms_write_spec {
-    /* "MODEL_DATA" or another name, except the other standard columns; CORRECTED_DATA is allowed if it does not exist or
-     * was written by msimage */
+    /* "MODEL_DATA" or another name, except the other standard columns; CORRECTED_DATA is allowed if it does not exist
+     * or was written by msimage */
     const char *column;
     msi_ms_write_op op;
     /* for add and subtract: must differ from `column`, so that a run can be repeated; else NULL */
     const char *input_column;
     /* description of the model (names, hash), for the mark and the column's keyword MSIMAGE_MODEL */
     const char *description;
-    /* selection of rows and channels in words, shorter than MSI_MS_MAX_SELECTION, for the mark: only a run with the same
-     * selection completes the column of a stopped run */
+    /* selection of rows and channels in words, shorter than MSI_MS_MAX_SELECTION, for the mark: only a run with the
+     * same selection completes the column of a stopped run */
     const char *selection;
     /* 1: after all is written, remove old columns of predictions into `column`, including that of this run */
     int drop_old;

@@ -2,13 +2,14 @@
 /*
  * A pool of reader processes. The first half of this file runs in a reader process, the second half in the parent.
  *   1. The parent sends OPEN. Each process opens the sets and scans a part of the index columns. The processes exchange
- *   the results (FOUND, SHARED), and the first one writes the metadata to the shared memory (OPENED).
+ *      the results (FOUND, SHARED), and the first one writes the metadata to the shared memory (OPENED).
  *   2. The parent sends BEGIN. Process k of n reads blocks k, k + n, .. into its slots of the shared memory, one slot
- *   after the other (BLOCK). It waits for slots that the parent frees (FREED).
+ *      after the other (BLOCK). It waits for slots that the parent frees (FREED).
  *   3. The parent takes blocks in the order of one reader, however fast the processes are.
  *   4. If the large columns of a set can be read without casacore, its blocks have only rows. Threads of the parent
- *   read and convert the samples. At the end the parent sends CHECK: no column may have been rewritten meanwhile. The
- *   parent checks every reply, because a damaged set may have corrupted the reader process.
+ *      read and convert the samples. At the end the parent sends CHECK: no column may have been rewritten meanwhile.
+ *
+ * The parent checks every reply, because a damaged set may have corrupted the reader process.
  */
 #include "io/ms/reader_pool.h"
 

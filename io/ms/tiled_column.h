@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Reading of columns of numbers without casacore, by any number of threads, if one of casacore's tiled storage managers
+ * Reads columns of numbers without casacore, by any number of threads, if one of casacore's tiled storage managers
  * stores them in plain files: TiledShapeStMan, TiledColumnStMan or TiledCellStMan. The format follows casacore's
  * sources (tables/DataMan, TiledStMan.cc to TSMCube.cc), versions 1 to 3 of its headers.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reading of visibility stores. A store is mapped into memory, and every part is checked before it is used. */
+/* Reads visibility stores. A store is mapped into memory, and every part is checked before it is used. */
 #ifndef MSI_MSV_FILE_H
 #define MSI_MSV_FILE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writing of visibility stores, chunk by chunk. The header is written last and makes the file valid. */
+/* Writes visibility stores, chunk by chunk. The header is written last and makes the file valid. */
 #ifndef MSI_IO_MSV_OUTPUT_H
 #define MSI_IO_MSV_OUTPUT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Reading of a UVFITS or FITS-IDI file as a set of rows. A group of UVFITS, or a row of a table UV_DATA, is one row for
+ * Reads a UVFITS or FITS-IDI file as a set of rows. A group of UVFITS, or a row of a table UV_DATA, is one row for
  * each window (axis IF or BAND): row = group * n_if + window. Every offset is checked against the size of the file.
  *
  * Sources: E. W. Greisen, "AIPS FITS File Format", AIPS Memo 117, NRAO 2009 and later; E. W. Greisen, "The FITS

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Averaging of rows, in these steps:
+ * Averages rows, in these steps:
  *   1. Find the interval of the row's baseline. If the row belongs to another time bin, finish the interval first.
  *   2. Add the row's samples to the sums of the interval, for each group of channels.
  *   3. Write a finished interval as a row. A cell gets the weighted mean of its good samples; if it has none, the plain
- *   mean of all samples.
+ *      mean of all samples.
  */
 #include "src/convert/average.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Conversion of sets to one set, in these steps:
+ * Converts sets to one set, in these steps:
  *   1. Reader processes are forked, and the sets are opened.
  *   2. Neighbouring channels are grouped for averaging.
  *   3. The output is created with its subtables. UVFITS and FITS-IDI files get their subtables from sets without rows,
- *   which are made first.
+ *      which are made first.
  *   4. Blocks are read. Their rows are renumbered for the output, shifted to another phase centre, and averaged.
  *   5. The output is finished, and the numbers of rows are logged.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Loading of samples: reader processes and threads read and convert the selected visibilities once, and gridders store
+/* Loads samples: reader processes and threads read and convert the selected visibilities once, and gridders store
  * them. */
 #include <omp.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /*
  * A call of tclean becomes options in three steps:
  *   1. The text is parsed: keywords with literal values, which are strings, numbers, True, False, None, lists and
- *   tuples.
+ *      tuples.
  *   2. Each value is checked by the row of its parameter. Parameters without effect are accepted; some others are
- *   accepted only with values that this program implements.
+ *      accepted only with values that this program implements.
  *   3. Values become options, in groups of related parameters: data, image, channels, weights, cleaning, masks.
  */
 #include "src/options/tclean_words.h"
