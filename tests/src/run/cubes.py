@@ -90,6 +90,45 @@ def check_planes(s):
         s.must(not [n for n in os.listdir(s.out) if n.startswith("cube-0")], "no file of a single channel")
 
 
+def check_readers(s):
+    """What CARTA and CASA take from a file, by casacore's reader, which both use: axes, frames, line, beams, unit, blanks. CARTA leaves that
+    reader if a file has more than 2000 cards, or columns of beams in double precision, and takes a beam only from BMAJ, BMIN and BPA."""
+    ran(s, "-name", "cube", "-cube", "-frame", "LSRK", "-rest-frequency", "1.42GHz", *CLEAN, band(s))
+    ran(s, "-name", "band", *CLEAN, band(s))
+    for name in "cube-image", "cube-residual", "cube-model", "cube-psf", "band-image":
+        read = image(os.path.join(s.out, name + ".fits"))
+        with opened(s, name) as f:
+            h, pixels, wcs = f[0].header, f[0].data, WCS(f[0].header)
+            s.must(len(h) < 2000 and h["NAXIS"] == 4 and h["BITPIX"] == -32, "%s: %d cards, %d axes" % (name, len(h), h["NAXIS"]))
+            s.must([h["CTYPE%d" % k] for k in (1, 2, 3, 4)] == ["RA---SIN", "DEC--SIN", "FREQ", "STOKES"] and h["CRVAL4"] == 1, name + ": axes")
+            at = read.coordinates()
+            sky, line = at["direction"], at["spectral"]
+            is_cube = name.startswith("cube")
+            s.must(sky.get_frame() == "J2000" and sky.get_projection() == "SIN" and at["stokes"].get_stokes() == ["I"], name + ": sky and Stokes")
+            s.must(line.get_frame() == ("LSRK" if is_cube else "TOPO") and (not is_cube or line.get_restfrequency() == 1.42e9), name + ": frame and line")
+            s.must(at.get_telescope() == h["TELESCOP"] and at.get_obsdate()["refer"] == "UTC" and abs(at.get_obsdate()["m0"]["value"] - h["MJD-OBS"]) < 1e-8,
+                   name + ": telescope and date")
+            off = 0
+            for c in range(pixels.shape[1]):
+                for x, y in (0, 0), (100, 30), (64, 64):
+                    stokes, hz, dec, ra = read.toworld([0, c, y, x])
+                    want = wcs.wcs_pix2world([[x, y, c, 0]], 0)[0]
+                    off = max(off, abs(np.degrees(ra) - want[0]), abs(np.degrees(dec) - want[1]), abs(hz / want[2] - 1), abs(stokes - 1))
+            s.must(off < 1e-9, "%s: places and frequencies as astropy's to %.1e" % (name, off))
+            s.must(read.unit() == h["BUNIT"] and (name == "cube-model" or h["BUNIT"] == "Jy/beam"), "%s: unit %s" % (name, h["BUNIT"]))
+            s.must(np.array_equal(read.getdata(), pixels, equal_nan=True) and np.array_equal(read.getmask(), np.isnan(pixels)), name + ": pixels and blanks")
+            beam = read.info()["imageinfo"]
+            if name == "cube-model":
+                s.must("perplanebeams" not in beam and "restoringbeam" not in beam, "a model has no beam")
+            elif is_cube:
+                s.must([w[-1] for w in f["BEAMS"].columns.formats] == list("EEEJJ"), "columns of beams")
+                got = [beam["perplanebeams"]["*%d" % c]["major"]["value"] for c in range(pixels.shape[1])]
+                s.must(np.allclose(got, f["BEAMS"].data["BMAJ"], rtol=1e-6), name + ": beams of planes")
+            else:
+                got = [beam["restoringbeam"][k]["value"] for k in ("major", "minor", "positionangle")]
+                s.must(np.allclose(got, [3600 * h["BMAJ"], 3600 * h["BMIN"], h["BPA"]], rtol=1e-6), name + ": beam")
+
+
 def check_stokes(s):
     """Polarisations have a cube each; channels can be averaged; intervals have cubes too; the whole band is a file."""
     ms = band(s)
