@@ -202,6 +202,7 @@ typedef struct msi_fits_header {
     int64_t n_freq;              /* planes along FREQ; 1 without that axis */
     double freq_hz;              /* frequency of the first plane; 0 without the axis FREQ */
     double freq_step_hz;         /* step between planes, or the width of a single plane; 0 without the axis FREQ */
+    char spec_frame[16];         /* as in msi_observation; "" if unknown */
     int n_pol, has_pol;          /* planes along STOKES; without axis STOKES, has_pol is 0 and pol[0] is I */
     msi_pol pol[MSI_FITS_MAX_POL];
     msi_precision precision; /* precision of the pixels as stored */

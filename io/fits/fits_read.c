@@ -170,6 +170,9 @@ static int read_header(msi_fits_file *file)
     h->is_empty = n_vis == 0;
     msi_fits_get_text(file->handle.f, "BUNIT", h->unit);
     msi_fits_get_text(file->handle.f, "PBMODEL", h->primary_beam);
+    char specsys[72];
+    msi_fits_get_text(file->handle.f, "SPECSYS", specsys);
+    snprintf(h->spec_frame, sizeof h->spec_frame, "%s", msi_fits_spec_frame(specsys));
     int bitpix = 0, status = 0;
     fits_get_img_type(file->handle.f, &bitpix, &status);
     h->precision = bitpix == FLOAT_IMG ? MSI_FP32 : MSI_FP64;

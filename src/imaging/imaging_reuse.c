@@ -60,6 +60,10 @@ static int check_place(const char *path, const msi_fits_header *h, const msi_ima
     return MSI_OK;
 }
 
+/* Relative errors of the frequency of an image: rounding, and the largest shift between TOPO, BARY and LSRK (52 km/s), in
+ * which tclean writes its images. */
+static const double SAME_FREQUENCY = 1e-6, SAME_IN_ANOTHER_FRAME = 1.8e-4;
+
 /* Check frequency and polarisation. Given: id  NULL for the local noise, which is used for all channels and
  * polarisations */
 static int check_kind(const char *path, const msi_fits_header *h, const msi_imaging_run *r, const msi_output_id *id)
@@ -69,7 +73,8 @@ static int check_kind(const char *path, const msi_fits_header *h, const msi_imag
                                ? msi_imaging_reference(r)
                                : 0.5 * (r->channels.low_hz[id->channel] + r->channels.high_hz[id->channel]);
     const msi_pol pol = r->planes[id->plane].pol;
-    if (h->freq_hz > 0 && fabs(h->freq_hz / freq_hz - 1) > 1e-6)
+    const int is_moved = h->spec_frame[0] && strcasecmp(h->spec_frame, r->observation.spec_frame) != 0;
+    if (h->freq_hz > 0 && fabs(h->freq_hz / freq_hz - 1) > (is_moved ? SAME_IN_ANOTHER_FRAME : SAME_FREQUENCY))
         return msi_error_set(MSI_EINPUT, "%s: its frequency is %.9g MHz, but that of the image is %.9g", path,
                              1e-6 * h->freq_hz, 1e-6 * freq_hz);
     if (h->has_pol && id->kind != MSI_FITS_PSF && h->pol[0] != pol)

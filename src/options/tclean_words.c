@@ -239,9 +239,8 @@ static const parameter parameters[] = {
     {"psfcutoff", ACCEPTED, "the beam is fitted to the main lobe above 0.35", NULL},
     {"projection", REFUSED, "images are in the SIN projection; leave it out", "SIN"},
     {"startmodel", REFUSED,
-     "CASA images are not read as models; write it with exportfits to NAME-model.fits, for imagename NAME, and give "
-     "the "
-     "option -continue",
+     "CASA images are not read as models; write it with exportfits to NAME-model.fits for imagename NAME, or terms to "
+     "NAME-tt0-model.fits .., and give the option -continue",
      ""},
     {"psfphasecenter", ACCEPTED, "the PSF of a mosaic is made from the samples of all fields", NULL},
     {"vptable", REFUSED, "voltage patterns of CASA are not read; name the beam with -pb", ""},
