@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Description of columns: types, storage, and ranges of rows whose cells have one shape. */
+/* Describes columns: types, storage, and ranges of rows whose cells have one shape. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/TableDesc.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Creation of tables and columns, their removal, and copies of rows and keywords. */
+/* Creates tables and columns, removes columns, and copies rows and keywords. */
 #include "casacore_internal.hpp"
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Checks of the sizes of a table's files, because casacore can crash on truncated files. */
+/* Checks the sizes of a table's files, because casacore can crash on truncated files. */
 #include "casacore_internal.hpp"
 
 #include <cctype>
@@ -156,7 +156,7 @@ int64_t size_by_dysco_header(const std::string &path, const std::string &shown, 
     int64_t end;
     if (__builtin_mul_overflow((n_row - 1) / block_rows, block_bytes, &end) ||
         __builtin_add_overflow(end, length, &end) || end > INT64_MAX / 2)
-        truncated(shown, "its header cannot be");
+        truncated(shown, "its header is not valid");
     const int64_t has = file_size(path);
     for (size_t i = 0, at = word(4); i < n_column && word(at) > 0 && (i == 0 || end < has); i++) {
         end += static_cast<int64_t>(word(at + 4));

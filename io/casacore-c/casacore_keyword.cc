@@ -267,7 +267,7 @@ std::vector<double> doubles(const cc::TableRecord &r, const char *name, size_t n
     const cc::Array<cc::Double> a = r.toArrayDouble(name);
     std::vector<double> values(a.begin(), a.end());
     if (n && values.size() != n)
-        throw Failure(CCC_ESHAPE, std::string(name) + " has not " + std::to_string(n) + " values");
+        throw Failure(CCC_ESHAPE, std::string(name) + " does not have " + std::to_string(n) + " values");
     return values;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Selection of rows and channels by CASA's expressions and TaQL conditions. */
+/* Selects rows and channels by CASA's expressions and TaQL conditions. */
 #include "casacore_internal.hpp"
 
 #include <cctype>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Opening, flushing and closing of tables, and their rows, paths and parts. */
+/* Opens, flushes and closes tables, and finds their rows, paths and parts. */
 #include "casacore_internal.hpp"
 
 #include <cerrno>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Drawing of pictures in a separate process: with little memory, the libraries that find and draw letters may end their
- * process by a signal, which then costs only the picture. */
+/* Draws pictures in a separate process. With little memory, the libraries that find and draw letters may end their
+ * process by a signal. Then only the picture is lost. */
 #ifndef MSI_PICTURE_APART_H
 #define MSI_PICTURE_APART_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Checks of paths of Measurement Sets without opening them. */
+/* Checks paths of Measurement Sets without opening them. */
 #ifndef MSI_IO_MS_PATHS_H
 #define MSI_IO_MS_PATHS_H
 

@@ -41,8 +41,8 @@ typedef struct msi_msv_header {
     uint32_t version, header_bytes;
     int64_t file_bytes;
     int64_t index_at, index_bytes;
-    int64_t about_bytes, n_time, n_run,
-        n_chunk; /* sizes of the parts of the index, in this order, each 64-byte aligned */
+    /* sizes of the parts of the index, in this order; each part is aligned to 64 bytes */
+    int64_t about_bytes, n_time, n_run, n_chunk;
     msi_crc4 index_crc;
     uint64_t set_state; /* msi_set_state of the set before it was read */
     char set_path[MSI_MSV_HEADER_BYTES - 100];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Averaging of visibilities in time and frequency, for each baseline, in double precision. */
+/* Averages visibilities in time and frequency, for each baseline, in double precision. */
 #ifndef MSI_SRC_AVERAGE_H
 #define MSI_SRC_AVERAGE_H
 

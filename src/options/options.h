@@ -246,8 +246,8 @@ typedef struct msi_options {
     int n_wsclean; /* options of WSClean that were accepted or mapped, each once, for the log */
     const msi_wsclean_option *wsclean[MSI_MAX_WSCLEAN];
 
-    const char *only_imaging, *only_predict,
-        *only_draw;                   /* first given option that only this kind of run uses; NULL: none */
+    /* first given option that only this kind of run uses; NULL: none */
+    const char *only_imaging, *only_predict, *only_draw;
     double memory_percent, memory_gb; /* as given, for memory_limit_bytes; 0: not given */
 } msi_options;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Checks of options against each other, after all are read: of deconvolution, images, beams, facets, cubes and
- * predictions. msi_options_check calls all of them. Each check refuses the first conflict that it finds, and says what
+ * Checks options against each other, after all are read: those of deconvolution, images, beams, facets, cubes and
+ * predictions. msi_options_check calls all checks. Each check refuses the first conflict that it finds, and says what
  * to change.
  */
 #include "src/options/options.h"
