@@ -213,6 +213,24 @@ typedef struct ccc_column_info {
 /* ccc_column_describe - describe the type, shape and storage of a column. Returns: 0, CCC_ENOTFOUND. */
 int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info);
 
+/* Where a scalar column is stored. */
+typedef struct ccc_scalar_place {
+    char manager_type[64]; /* "": unknown, or not in the table's own files */
+    ccc_type type;
+    int is_little_endian;
+    int manager_file;      /* N of its file table.fN */
+    int column, n_column;  /* number of the column among those of the manager, and their count */
+    unsigned char *header; /* [n_header] what table.dat has of the manager; owned, ccc_free; NULL if it is unknown */
+    int64_t n_header;
+} ccc_scalar_place;
+
+/*
+ * ccc_scalar_places - find where scalar columns [n] are stored, by table.dat, which is read again.
+ * Returned: place [n]  the places of other columns, and of columns that do not exist, are zero
+ * Returns:  0, CCC_EFAILED
+ */
+int ccc_scalar_places(ccc_table *t, const char *const *columns, int n, ccc_scalar_place *place);
+
 /*
  * ccc_table_managers - list the numbers N of the storage managers, whose files are table.fN, table.fN_TSM0 .. A new
  * manager gets a number above all of them.

@@ -23,6 +23,7 @@
 
 #include <casacore/casa/Containers/BlockIO.h>
 #include <casacore/casa/IO/AipsIO.h>
+#include <casacore/casa/IO/ArrayIO.h>
 #include <casacore/casa/OS/Path.h>
 #include <casacore/tables/DataMan/DataManager.h>
 #include <casacore/tables/Tables/TableAttr.h>
@@ -102,13 +103,17 @@ void add_subtables(Header &header, const cc::TableRecord &keys, const std::strin
     }
 }
 
-/*
- * Check the names of managers, which follow the description of columns. casacore constructs each manager as soon as it
- * has read the name. Return whether one of them forwards to another table.
- */
-bool read_managers(cc::AipsIO &ios, const std::string &shown)
+/* A manager of a table: its type, and the number of its files. */
+struct Manager {
+    std::string type;
+    cc::uInt number = 0;
+};
+
+/* Read the managers, which follow the description of columns, and check their names. casacore constructs each manager as
+ * soon as it has read the name. */
+std::vector<Manager> read_managers(cc::AipsIO &ios, const std::string &shown)
 {
-    bool forwards = false;
+    std::vector<Manager> managers;
     cc::Int version, option, size;
     cc::uInt n_row, next, n, number;
     cc::uInt64 n_row_64;
@@ -122,19 +127,27 @@ bool read_managers(cc::AipsIO &ios, const std::string &shown)
     for (cc::uInt i = 0; i < n; i++) {
         ios >> type >> number;
         require_known(type, shown);
-        forwards = forwards || begins(type, FORWARDING);
+        managers.push_back({type, number});
     }
-    return forwards;
+    return managers;
+}
+
+/* Read the description of columns. Return the keywords of a table of the first version. */
+cc::TableRecord read_description(cc::AipsIO &ios, cc::uInt version, const std::string &real, cc::TableDesc &desc)
+{
+    const cc::TableAttr attributes(real, false, cc::TableLock(cc::TableLock::NoLocking));
+    desc.getFile(ios, attributes);
+    cc::TableRecord old_keys;
+    if (version == 1) old_keys.getRecord(ios, attributes);
+    return old_keys;
 }
 
 void read_plain(cc::AipsIO &ios, cc::uInt version, const std::string &real, const std::string &shown, Header &header)
 {
-    const cc::TableAttr attributes(real, false, cc::TableLock(cc::TableLock::NoLocking));
     cc::TableDesc desc("", cc::TableDesc::Scratch);
-    desc.getFile(ios, attributes);
-    cc::TableRecord old_keys;
-    if (version == 1) old_keys.getRecord(ios, attributes);
-    const bool forwards = read_managers(ios, shown);
+    const cc::TableRecord old_keys = read_description(ios, version, real, desc);
+    bool forwards = false;
+    for (const Manager &m : read_managers(ios, shown)) forwards = forwards || begins(m.type, FORWARDING);
     header.is_plain = true;
     add_subtables(header, desc.keywordSet(), "");
     add_subtables(header, old_keys, "");
@@ -165,20 +178,28 @@ void read_concatenation(cc::AipsIO &ios, const std::string &real, Header &header
     header.joined.assign(joined.begin(), joined.end());
 }
 
-/* Read a header. Throws Failure for the first unknown manager. */
-Header read_header(const std::string &real, const std::string &shown)
+/* Read the first fields of a header. Return its version. */
+cc::uInt read_start(cc::AipsIO &ios, cc::uInt &format, cc::String &kind)
 {
-    Header header;
-    cc::AipsIO ios(real + "/table.dat");
-    cc::uInt n_row, format;
+    cc::uInt n_row;
     cc::uInt64 n_row_64;
-    cc::String kind, name;
     const cc::uInt version = ios.getstart("Table");
     if (version > 2)
         ios >> n_row_64;
     else
         ios >> n_row;
     ios >> format >> kind;
+    return version;
+}
+
+/* Read a header. Throws Failure for the first unknown manager. */
+Header read_header(const std::string &real, const std::string &shown)
+{
+    Header header;
+    cc::AipsIO ios(real + "/table.dat");
+    cc::uInt format;
+    cc::String kind, name;
+    const cc::uInt version = read_start(ios, format, kind);
     if (version <= 3 && kind == "PlainTable") {
         read_plain(ios, version, real, shown, header);
     } else if (version <= 3 && kind == "RefTable") {
@@ -285,6 +306,25 @@ bool is_of_plug_in(std::string file)
     return false;
 }
 
+/* Read which manager each column has, by its number; false if a column is stored in an old way. */
+bool read_columns(cc::AipsIO &ios, const cc::TableDesc &desc, std::vector<cc::uInt> &manager)
+{
+    for (cc::uInt i = 0; i < desc.ncolumn(); i++) {
+        cc::uInt version, of_kind, number;
+        cc::String name;
+        cc::Bool has_shape = false;
+        cc::IPosition shape;
+        ios >> version;
+        if (version != 2) return false;
+        ios >> name >> of_kind >> number;
+        if (of_kind != 1) return false;
+        if (!desc.columnDesc(i).isScalar()) ios >> has_shape;
+        if (has_shape) ios >> shape;
+        manager.push_back(number);
+    }
+    return true;
+}
+
 cc::DataManager *refuse_taql(const cc::String &, const cc::Record &)
 {
     throw Failure(CCC_EREFUSED, TAQL_REFUSED);
@@ -322,4 +362,46 @@ void ccc::check_managers_of_all(const cc::Table &table, const std::string &real,
 {
     Walk walk(real, shown);
     for (const cc::String &name : table.getPartNames(true)) walk.visit_all(cc::Path(name).absoluteName());
+}
+
+int ccc_scalar_places(ccc_table *t, const char *const *columns, int n, ccc_scalar_place *place)
+{
+    for (int i = 0; i < n; i++) place[i] = {};
+    return guarded(t, nullptr, [&] {
+        if (!t->table.isRootTable() || t->table.tableType() != cc::Table::Plain) return;
+        cc::AipsIO ios(t->real + "/table.dat");
+        cc::uInt format;
+        cc::String kind;
+        cc::TableDesc desc("", cc::TableDesc::Scratch);
+        std::vector<cc::uInt> number;
+        const cc::uInt version = read_start(ios, format, kind);
+        if (version < 2 || version > 3 || kind != "PlainTable") return;
+        read_description(ios, version, t->real, desc);
+        const std::vector<Manager> managers = read_managers(ios, t->path);
+        if (!read_columns(ios, desc, number)) return;
+        for (const Manager &m : managers) {
+            cc::uInt n_byte;
+            cc::uChar *bytes;
+            ios.getnew(n_byte, bytes);
+            const std::unique_ptr<cc::uChar[]> header(bytes);
+            const auto n_column = static_cast<int>(std::count(number.begin(), number.end(), m.number));
+            int column = -1;
+            for (cc::uInt k = 0; k < desc.ncolumn(); k++) {
+                if (number[k] != m.number) continue;
+                column++;
+                for (int i = 0; i < n; i++) {
+                    if (desc.columnDesc(k).name() != columns[i] || !desc.columnDesc(k).isScalar()) continue;
+                    ccc_scalar_place &p = place[i];
+                    std::strncpy(p.manager_type, m.type.c_str(), sizeof p.manager_type - 1);
+                    p.type = type_of(desc.columnDesc(k).dataType());
+                    p.is_little_endian = format != 0;
+                    p.manager_file = static_cast<int>(m.number);
+                    p.column = column;
+                    p.n_column = n_column;
+                    p.header = array_of(std::vector<unsigned char>(bytes, bytes + n_byte));
+                    p.n_header = n_byte;
+                }
+            }
+        }
+    });
 }

@@ -82,6 +82,30 @@ static int read_column(msi_ms_reader *r, const msi_ms_group *g, const column_par
     return MSI_OK;
 }
 
+/* Read a scalar column of the rows of a group, which are listed in raw.row. */
+static int read_scalar(const msi_ms_reader *r, const msi_ms_group *g, msi_ms_scalar k, size_t size, void *out)
+{
+    const int64_t *row = r->raw.row, n = g->n_row, span = row[n - 1] - row[0] + 1;
+    char *to = out;
+    for (int64_t i = 0, j; i < n; i = j) {
+        for (j = i + 1; j < n && row[j] == row[j - 1] + 1;) j++;
+        const int64_t end = span <= MAX_SPARSE * n ? row[n - 1] + 1 : row[j - 1] + 1;
+        MSI_TRY(msi_ms_set_scalar(&r->set[r->set_index], k, row[i], j - i, end, to + (size_t)i * size));
+    }
+    return MSI_OK;
+}
+
+/* Read a column of small arrays of the rows of a group, directly if `tiled` has all of these rows in this shape. */
+static int read_small(msi_ms_reader *r, const msi_ms_group *g, const msi_tiled_column *tiled, const column_part *c,
+                      void *out)
+{
+    const int64_t *row = r->raw.row, span = row[g->n_row - 1] - row[0] + 1;
+    int64_t shape[2] = {0, 0};
+    const int64_t n = tiled ? msi_tiled_column_alike(tiled, row[0], span, shape) : 0;
+    if (n < span || shape[0] != c->n_element || shape[1] != 1) return read_column(r, g, c, out);
+    return msi_tiled_column_read(tiled, row, g->n_row, c->n_element, 0, 1, &r->raw.scratch, out);
+}
+
 static int fits(const msi_ms_setup *s, int ndim, const int64_t *shape)
 {
     return ndim == 2 && shape[0] == s->n_corr && shape[1] == s->n_stored;
@@ -157,6 +181,13 @@ static void spread_weight(const msi_ms_setup *s, const float *row_weight, int64_
     }
 }
 
+/* Read the WEIGHT of the rows of a group. */
+static int read_row_weight(msi_ms_reader *r, const msi_ms_group *g, const msi_ms_setup *s)
+{
+    const column_part c = {"WEIGHT", NULL, CCC_FLOAT, s->n_corr, sizeof *r->raw.row_weight};
+    return read_small(r, g, r->set[r->set_index].weight, &c, r->raw.row_weight);
+}
+
 static int read_weight(msi_ms_reader *r, const msi_ms_group *g, const ccc_slice *slice, float *out)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -166,7 +197,7 @@ static int read_weight(msi_ms_reader *r, const msi_ms_group *g, const ccc_slice 
     MSI_TRY(spectrum_state(r, g, &state));
     if (state == 1)
         return read_column(r, g, &(column_part){"WEIGHT_SPECTRUM", slice, CCC_FLOAT, n_row_sample, sizeof *out}, out);
-    MSI_TRY(read_column(r, g, &(column_part){"WEIGHT", NULL, CCC_FLOAT, s->n_corr, sizeof *out}, r->raw.row_weight));
+    MSI_TRY(read_row_weight(r, g, s));
     spread_weight(s, r->raw.row_weight, g->n_row, out);
     if (state == 0) return MSI_OK;
     const msi_ms_run *p;
@@ -270,15 +301,14 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
     int64_t n = 0;
     for (int i = 0; (p = next_piece(r, g, &i));)
         for (int64_t k = 0; k < p->n_row; k++) w->row[n++] = p->row + k;
-    MSI_TRY(read_column(r, g, &(column_part){"UVW", NULL, CCC_DOUBLE, 3, sizeof *b->uvw_m}, b->uvw_m));
-    MSI_TRY(read_column(r, g, &(column_part){"TIME", NULL, CCC_DOUBLE, 1, sizeof *b->time_s}, b->time_s));
+    MSI_TRY(read_small(r, g, set->uvw, &(column_part){"UVW", NULL, CCC_DOUBLE, 3, sizeof *b->uvw_m}, b->uvw_m));
+    MSI_TRY(read_scalar(r, g, MSI_MS_TIME, sizeof *b->time_s, b->time_s));
     memset(w->flag_row, 0, (size_t)n);
     const int reads_kinds = !r->selection.keep_flagged_rows || r->selection.describe_rows;
     if (reads_kinds) {
-        MSI_TRY(read_column(r, g, &(column_part){"ANTENNA1", NULL, CCC_INT32, 1, sizeof *w->antenna1}, w->antenna1));
-        MSI_TRY(read_column(r, g, &(column_part){"ANTENNA2", NULL, CCC_INT32, 1, sizeof *w->antenna2}, w->antenna2));
-        if (set->has_flag_row)
-            MSI_TRY(read_column(r, g, &(column_part){"FLAG_ROW", NULL, CCC_BOOL, 1, sizeof *w->flag_row}, w->flag_row));
+        MSI_TRY(read_scalar(r, g, MSI_MS_ANTENNA1, sizeof *w->antenna1, w->antenna1));
+        MSI_TRY(read_scalar(r, g, MSI_MS_ANTENNA2, sizeof *w->antenna2, w->antenna2));
+        if (set->has_flag_row) MSI_TRY(read_scalar(r, g, MSI_MS_FLAG_ROW, sizeof *w->flag_row, w->flag_row));
     }
     int64_t kept = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -675,7 +705,7 @@ static int prepare_fill(msi_ms_reader *r, const msi_ms_group *g, int64_t n_kept)
     MSI_TRY(spectrum_state(r, g, &state));
     w->has_row_weight = state != 1;
     if (state == 1) return MSI_OK;
-    MSI_TRY(read_column(r, g, &(column_part){"WEIGHT", NULL, CCC_FLOAT, s->n_corr, sizeof(float)}, w->row_weight));
+    MSI_TRY(read_row_weight(r, g, s));
     for (int64_t i = 0; i < n_kept; i++)
         memmove(w->row_weight + i * s->n_corr, w->row_weight + (int64_t)w->kept[i] * s->n_corr,
                 (size_t)s->n_corr * sizeof *w->row_weight);

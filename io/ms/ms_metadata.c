@@ -66,6 +66,13 @@ static const char *large_column(const msi_ms_set *set, msi_ms_large k)
     return names[k];
 }
 
+/* Return whether columns are read without casacore: those of tables that have their rows in their own files. */
+static int may_read_directly(const msi_ms_set *set)
+{
+    const char *by = getenv("MSIMAGE_READ");
+    return !only_casacore && !(by && strcmp(by, "casacore") == 0) && stores_rows(set->table);
+}
+
 /* Describe where a column is stored; place->type is MSI_TILED_NONE for a column that is not alone in its tiles. */
 static int find_place(const msi_ms_set *set, const char *column, msi_tiled_place *place)
 {
@@ -80,6 +87,7 @@ static int find_place(const msi_ms_set *set, const char *column, msi_tiled_place
         place->type = info.type == CCC_BOOL      ? MSI_TILED_BOOL
                       : info.type == CCC_FLOAT   ? MSI_TILED_FLOAT
                       : info.type == CCC_COMPLEX ? MSI_TILED_COMPLEX
+                      : info.type == CCC_DOUBLE  ? MSI_TILED_DOUBLE
                                                  : MSI_TILED_NONE;
     }
     return MSI_OK;
@@ -88,9 +96,8 @@ static int find_place(const msi_ms_set *set, const char *column, msi_tiled_place
 /* Describe where the large columns of an open table are stored. Rows of other tables are read by casacore. */
 static int find_places(msi_ms_set *set)
 {
-    const char *by = getenv("MSIMAGE_READ");
     set->has_places = 0;
-    if (only_casacore || (by && strcmp(by, "casacore") == 0) || !stores_rows(set->table)) return MSI_OK;
+    if (!may_read_directly(set)) return MSI_OK;
     for (msi_ms_large k = 0; k < MSI_MS_N_LARGE; k++) {
         set->place[k] = (msi_tiled_place){0};
         if (!*large_column(set, k)) continue;
@@ -129,10 +136,78 @@ int msi_ms_set_open_columns(msi_ms_set *set)
     return MSI_OK;
 }
 
+/* ---- Columns of rows, read without casacore ---- */
+
+static const struct {
+    const char *name;
+    ccc_type type;
+    msi_scalar_type read_as;
+} scalars[MSI_MS_N_SCALAR] = {[MSI_MS_TIME] = {"TIME", CCC_DOUBLE, MSI_SCALAR_DOUBLE},
+                              [MSI_MS_ANTENNA1] = {"ANTENNA1", CCC_INT32, MSI_SCALAR_INT32},
+                              [MSI_MS_ANTENNA2] = {"ANTENNA2", CCC_INT32, MSI_SCALAR_INT32},
+                              [MSI_MS_FLAG_ROW] = {"FLAG_ROW", CCC_BOOL, MSI_SCALAR_BOOL},
+                              [MSI_MS_DATA_DESC_ID] = {"DATA_DESC_ID", CCC_INT32, MSI_SCALAR_INT32},
+                              [MSI_MS_FIELD_ID] = {"FIELD_ID", CCC_INT32, MSI_SCALAR_INT32}};
+
+/* Open the scalar columns of the open table. */
+static int open_scalars(msi_ms_set *set)
+{
+    const char *names[MSI_MS_N_SCALAR];
+    ccc_scalar_place found[MSI_MS_N_SCALAR];
+    msi_scalar_place place[MSI_MS_N_SCALAR] = {0};
+    for (int i = 0; i < MSI_MS_N_SCALAR; i++) names[i] = scalars[i].name;
+    const int failed = ccc_scalar_places(set->table, names, MSI_MS_N_SCALAR, found);
+    for (int i = 0; i < MSI_MS_N_SCALAR; i++) {
+        const ccc_scalar_place *p = &found[i];
+        const int is_standard = strcmp(p->manager_type, "StandardStMan") == 0,
+                  is_incremental = strcmp(p->manager_type, "IncrementalStMan") == 0;
+        if ((is_standard || is_incremental) && p->type == scalars[i].type)
+            place[i] = (msi_scalar_place){.type = scalars[i].read_as,
+                                          .is_incremental = is_incremental,
+                                          .is_little = p->is_little_endian,
+                                          .number = p->manager_file,
+                                          .column = p->column,
+                                          .n_column = p->n_column};
+        if (is_standard) msi_scalar_place_standard(&place[i], p->header, p->n_header);
+        ccc_free(p->header);
+    }
+    if (failed) return MSI_OK;
+    return msi_scalar_columns_open(&set->scalars, set->path, place, MSI_MS_N_SCALAR, ccc_table_n_row(set->table));
+}
+
+/* Open a column of small arrays, if it is stored in tiles. */
+static int open_small(msi_ms_set *set, const char *column, int32_t type, msi_tiled_column **out)
+{
+    msi_tiled_place place;
+    if (!ccc_table_has_column(set->table, column)) return MSI_OK;
+    MSI_TRY(find_place(set, column, &place));
+    return place.type == type ? msi_tiled_column_open(out, set->path, &place, ccc_table_n_row(set->table)) : MSI_OK;
+}
+
+static int open_rows(msi_ms_set *set)
+{
+    if (!may_read_directly(set)) return MSI_OK;
+    MSI_TRY(open_scalars(set));
+    MSI_TRY(open_small(set, "UVW", MSI_TILED_DOUBLE, &set->uvw));
+    return open_small(set, "WEIGHT", MSI_TILED_FLOAT, &set->weight);
+}
+
+int msi_ms_set_scalar(const msi_ms_set *set, msi_ms_scalar k, int64_t row, int64_t n_row, int64_t end, void *out)
+{
+    if (set->scalars && msi_scalar_columns_read(set->scalars, k, row, n_row, end, out)) return MSI_OK;
+    MSI_CCC(ccc_get_range(set->table, scalars[k].name, row, n_row, NULL, scalars[k].type, out, n_row));
+    return MSI_OK;
+}
+
 void msi_ms_set_close(msi_ms_set *set)
 {
     ccc_table_close(set->table);
     set->table = NULL;
+    msi_scalar_columns_free(set->scalars);
+    msi_tiled_column_free(set->uvw);
+    msi_tiled_column_free(set->weight);
+    set->scalars = NULL;
+    set->uvw = set->weight = NULL;
     close_columns(set);
 }
 
@@ -144,7 +219,8 @@ int msi_ms_set_open(msi_ms_set *set)
     MSI_TRY(msi_ms_watch_open(&set->watch, set->path, &set->table));
     if (!stores_rows(set->table)) msi_ms_limit_lift();
     MSI_TRY(check_parts(set));
-    return set->watch.is_on ? check_writing(set) : MSI_OK;
+    if (set->watch.is_on) MSI_TRY(check_writing(set));
+    return open_rows(set);
 }
 
 int msi_ms_set_recheck(msi_ms_set *set)

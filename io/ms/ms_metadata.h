@@ -9,6 +9,7 @@
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_mark.h"
 #include "io/ms/ms_reader.h"
+#include "io/ms/scalar_column.h"
 #include "io/ms/tiled_column.h"
 #include "io/msv/msv_file.h"
 #include "io/uv/uv_set.h"
@@ -60,10 +61,23 @@ typedef struct msi_ms_run {
 /* The large columns. They are read without casacore if all that a set has are stored in a known way. */
 typedef enum msi_ms_large { MSI_MS_DATA, MSI_MS_MODEL, MSI_MS_FLAG, MSI_MS_SPECTRUM, MSI_MS_N_LARGE } msi_ms_large;
 
+/* Scalar columns of rows, which are read without casacore where they are stored in a known way. */
+typedef enum msi_ms_scalar {
+    MSI_MS_TIME,
+    MSI_MS_ANTENNA1,
+    MSI_MS_ANTENNA2,
+    MSI_MS_FLAG_ROW,
+    MSI_MS_DATA_DESC_ID,
+    MSI_MS_FIELD_ID,
+    MSI_MS_N_SCALAR
+} msi_ms_scalar;
+
 typedef struct msi_ms_set {
-    const char *path; /* borrowed */
-    ccc_table *table; /* NULL while closed */
-    int has_places;   /* 1: the large columns seem to be stored so that they can be read directly */
+    const char *path;            /* borrowed */
+    ccc_table *table;            /* NULL while closed */
+    msi_scalar_columns *scalars; /* columns of the open table; NULL: casacore reads them, and so for the next two */
+    msi_tiled_column *uvw, *weight;
+    int has_places; /* 1: the large columns seem to be stored so that they can be read directly */
     msi_tiled_place place[MSI_MS_N_LARGE];
     int is_direct;                            /* column[] is open */
     msi_tiled_column *column[MSI_MS_N_LARGE]; /* NULL: the set has no such column */
@@ -129,6 +143,14 @@ void msi_ms_set_close(msi_ms_set *set);
  * Returns:  0, MSI_ENOMEM
  */
 int msi_ms_set_open_columns(msi_ms_set *set);
+
+/*
+ * msi_ms_set_scalar - read rows [row, row + n_row) of a column of the open table: double (TIME), uint8_t (FLAG_ROW) or
+ * int32_t.
+ * Given:   end  rows before this one are probably read next
+ * Returns: 0, MSI_EINPUT, MSI_ENOMEM
+ */
+int msi_ms_set_scalar(const msi_ms_set *set, msi_ms_scalar k, int64_t row, int64_t n_row, int64_t end, void *out);
 
 /* msi_ms_read_by_casacore - read all columns through casacore, as with the environment variable MSIMAGE_READ=casacore.
  * Sets that are already open are not affected. */

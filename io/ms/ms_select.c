@@ -355,7 +355,7 @@ typedef struct row_filter {
 
 static int read_times(const msi_ms_set *set, int64_t row, int64_t n, double *time_s)
 {
-    MSI_CCC(ccc_get_range(set->table, "TIME", row, n, NULL, CCC_DOUBLE, time_s, n));
+    MSI_TRY(msi_ms_set_scalar(set, MSI_MS_TIME, row, n, row + n, time_s));
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(time_s[i]))
             return msi_error_set(MSI_EINPUT,
@@ -440,21 +440,22 @@ static int64_t find_outside(const int32_t *values, int64_t n, int64_t limit)
 static int read_index(const msi_ms_set *set, int64_t row, int64_t n, index_block *b)
 {
     const struct {
-        const char *column;
+        msi_ms_scalar column;
+        const char *name;
         int32_t *values;
         int64_t limit;
         const char *table;
-    } ids[] = {{"DATA_DESC_ID", b->ddid, set->n_setup, "DATA_DESCRIPTION"},
-               {"FIELD_ID", b->field, set->n_field, "FIELD"},
-               {"ANTENNA1", b->antenna1, set->n_antenna, "ANTENNA"},
-               {"ANTENNA2", b->antenna2, set->n_antenna, "ANTENNA"}};
+    } ids[] = {{MSI_MS_DATA_DESC_ID, "DATA_DESC_ID", b->ddid, set->n_setup, "DATA_DESCRIPTION"},
+               {MSI_MS_FIELD_ID, "FIELD_ID", b->field, set->n_field, "FIELD"},
+               {MSI_MS_ANTENNA1, "ANTENNA1", b->antenna1, set->n_antenna, "ANTENNA"},
+               {MSI_MS_ANTENNA2, "ANTENNA2", b->antenna2, set->n_antenna, "ANTENNA"}};
     for (size_t k = 0; k < sizeof ids / sizeof *ids; k++) {
-        MSI_CCC(ccc_get_range(set->table, ids[k].column, row, n, NULL, CCC_INT32, ids[k].values, n));
+        MSI_TRY(msi_ms_set_scalar(set, ids[k].column, row, n, row + n, ids[k].values));
         const int64_t at = find_outside(ids[k].values, n, ids[k].limit);
         if (at < n)
             return msi_error_set(
                 MSI_EINPUT, "%s: column %s, row %lld: %d, but %s has %lld rows; repair or remove the row", set->path,
-                ids[k].column, (long long)row + at, ids[k].values[at], ids[k].table, (long long)ids[k].limit);
+                ids[k].name, (long long)row + at, ids[k].values[at], ids[k].table, (long long)ids[k].limit);
     }
     return read_times(set, row, n, b->time_s);
 }

@@ -329,16 +329,25 @@ static void copy_rows(const msi_ms_block *block, struct msi_ms_buffer *to)
     memcpy(to->antenna, block->antenna, 2 * n * sizeof *to->antenna);
 }
 
+/* Return whether blocks are read into slots, because they are not converted here. */
+static int is_read_into(const msi_ms_reader *r, const block_conversion *order)
+{
+    for (int i = 0; i < r->n_set && order->n_byte; i++)
+        if (!r->set[i].only_rows) return 0;
+    return 1;
+}
+
 /* Read the next block into a slot: as stored, converted, or only its rows. */
 static int read_block(msi_ms_reader *r, const pool_request *q, const block_conversion *order,
                       struct msi_ms_buffer *slot, msi_ms_block *block, int *is_end)
 {
     r->lends = order->n_byte > 0;
-    if (!order->n_byte) block->buffer = slot;
+    const int is_in_slot = is_read_into(r, order);
+    if (is_in_slot) block->buffer = slot;
     MSI_TRY(msi_ms_reader_next_of(r, q->part, q->n_part, block, is_end));
     if (!block->n_row) return MSI_OK;
     if (r->set[block->set].only_rows) {
-        if (order->n_byte) copy_rows(block, slot);
+        if (!is_in_slot) copy_rows(block, slot);
         if (r->raw.has_row_weight)
             memcpy(slot->row_weight, r->raw.row_weight,
                    (size_t)(block->n_row * block->n_corr) * sizeof *slot->row_weight);

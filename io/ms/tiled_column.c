@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The header of a column, table.fN, is a sequence of big-endian numbers and nested objects. An object begins with its
- * length, name and version. Tiles are stored in the files table.fN_TSMn, one after the other, in the order of the first
- * axis first. All tiles of a hypercube have the same size, also at its edges. The last axis of a hypercube counts
- * cells, so the cells of neighbouring rows of a tile are contiguous. In a TiledCellStMan each row is a hypercube.
+ * The header of a column, table.fN, is big-endian. Tiles are stored in the files table.fN_TSMn, one after the other, in
+ * the order of the first axis first. All tiles of a hypercube have the same size, also at its edges. The last axis of a
+ * hypercube counts cells, so the cells of neighbouring rows of a tile are contiguous. In a TiledCellStMan each row is a
+ * hypercube.
  */
 #include "io/ms/tiled_column.h"
 
@@ -18,6 +18,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/aips_header.h"
 
 enum {
     MOST_FILES = 4096,     /* files of a column; each is a descriptor */
@@ -61,103 +62,29 @@ const char *const msi_tiled_manager_names[MSI_TILED_N_MANAGER] = {[MSI_TILED_SHA
 
 /* ---- Header ---- */
 
-/* Bytes that are parsed. After a failure is_bad is 1, and all values are read as 0. */
-typedef struct parser {
-    const unsigned char *byte;
-    int64_t at, end;
-    int is_bad;
-} parser;
-
-static uint64_t get_number(parser *p, int n_byte)
-{
-    uint64_t v = 0;
-    if (p->is_bad || p->end - p->at < n_byte) {
-        p->is_bad = 1;
-        return 0;
-    }
-    for (int i = 0; i < n_byte; i++) v = v << 8 | p->byte[p->at++];
-    return v;
-}
-
-static int64_t get_u32(parser *p)
-{
-    return (int64_t)get_number(p, 4);
-}
-
-static int64_t get_i32(parser *p)
-{
-    return (int32_t)(uint32_t)get_number(p, 4);
-}
-
-static int64_t get_i64(parser *p)
-{
-    return (int64_t)get_number(p, 8);
-}
-
-/* Skip a text. */
-static void skip_text(parser *p)
-{
-    const int64_t n = get_u32(p);
-    if (n > p->end - p->at) p->is_bad = 1;
-    if (!p->is_bad) p->at += n;
-}
-
-static void require(parser *p, int holds)
-{
-    if (!holds) p->is_bad = 1;
-}
-
-/* Enter an object of this name. Returned: *end  its end. Returns: its version */
-static int64_t begin_object(parser *p, const char *name, int64_t *end)
-{
-    const int64_t start = p->at, length = get_u32(p), n = get_u32(p);
-    require(p, length <= p->end - start && n == (int64_t)strlen(name) && n <= p->end - p->at);
-    *end = p->is_bad ? p->end : start + length;
-    if (p->is_bad || memcmp(p->byte + p->at, name, (size_t)n) != 0) {
-        p->is_bad = 1;
-        return 0;
-    }
-    p->at += n;
-    return get_u32(p);
-}
-
-static void end_object(parser *p, int64_t end)
-{
-    require(p, p->at == end);
-}
-
 /* Read an IPosition. Returned: value [*n], at most `most` */
-static void get_position(parser *p, int64_t *value, int most, int64_t *n)
+static void get_position(msi_aips *p, int64_t *value, int most, int64_t *n)
 {
     int64_t end;
-    const int64_t version = begin_object(p, "IPosition", &end);
-    *n = get_u32(p);
-    require(p, (version == 1 || version == 2) && *n <= most);
-    for (int64_t i = 0; i < *n && !p->is_bad; i++) value[i] = version == 1 ? get_i32(p) : get_i64(p);
-    end_object(p, end);
+    const int64_t version = msi_aips_begin(p, "IPosition", &end);
+    *n = msi_aips_u32(p);
+    msi_aips_require(p, (version == 1 || version == 2) && *n <= most);
+    for (int64_t i = 0; i < *n && !p->is_bad; i++) value[i] = version == 1 ? msi_aips_i32(p) : msi_aips_i64(p);
+    msi_aips_end(p, end);
     if (p->is_bad) *n = 0;
 }
 
-static void skip_position(parser *p)
+static void skip_position(msi_aips *p)
 {
     int64_t value[8], n;
     get_position(p, value, 8, &n);
 }
 
-/* Skip a record. Records of cubes have the values of coordinate columns. A column that is alone in its manager has none
- * of these. */
-static void skip_record(parser *p)
-{
-    int64_t end;
-    begin_object(p, "Record", &end);
-    if (!p->is_bad) p->at = end;
-}
-
 /* Return a * b; 0 and is_bad if it is larger than `most`. */
-static int64_t product(parser *p, int64_t a, int64_t b, int64_t most)
+static int64_t product(msi_aips *p, int64_t a, int64_t b, int64_t most)
 {
     int64_t c = 0;
-    require(p, a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, &c) && c <= most);
+    msi_aips_require(p, a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, &c) && c <= most);
     return p->is_bad ? 0 : c;
 }
 
@@ -167,11 +94,11 @@ static int64_t tile_bytes_of(const msi_tiled_column *c, int64_t n_value)
 }
 
 /* Check a cube's axes and that its tiles are in its file. */
-static void check_cube(parser *p, const msi_tiled_column *c, tiled_cube *u)
+static void check_cube(msi_aips *p, const msi_tiled_column *c, tiled_cube *u)
 {
     int64_t n_value = 1, n_tile = 1;
     for (int i = 0; i < 3; i++) {
-        require(p, u->shape[i] >= (i < 2) && u->tile[i] >= 1 && u->shape[i] <= INT64_MAX - u->tile[i]);
+        msi_aips_require(p, u->shape[i] >= (i < 2) && u->tile[i] >= 1 && u->shape[i] <= INT64_MAX - u->tile[i]);
         if (p->is_bad) return;
         const int64_t n = (u->shape[i] + u->tile[i] - 1) / u->tile[i];
         if (i < 2) u->across[i] = n;
@@ -182,33 +109,33 @@ static void check_cube(parser *p, const msi_tiled_column *c, tiled_cube *u)
     product(p, product(p, u->shape[0], u->shape[1], MOST_TILE), c->size, MOST_TILE);
     if (p->is_bad) return;
     u->tile_bytes = tile_bytes_of(c, n_value);
-    require(p, u->tile_bytes <= MOST_TILE);
+    msi_aips_require(p, u->tile_bytes <= MOST_TILE);
     const int64_t all = product(p, n_tile, u->tile_bytes, INT64_MAX / 2);
-    require(p, u->offset >= 0);
+    msi_aips_require(p, u->offset >= 0);
     if (n_tile > 0) {
-        require(p, u->file >= 0 && u->file < c->n_file && c->fd[u->file] >= 0);
+        msi_aips_require(p, u->file >= 0 && u->file < c->n_file && c->fd[u->file] >= 0);
         if (p->is_bad) return;
         const int64_t size = c->file_size[u->file];
-        require(p, u->offset <= size && all <= size - u->offset);
+        msi_aips_require(p, u->offset <= size && all <= size - u->offset);
     }
     u->is_plain = u->tile[0] == u->shape[0] && u->tile[1] == u->shape[1] &&
                   (c->type != MSI_TILED_BOOL || n_value % 8 == 0 || n_tile <= 1);
 }
 
 /* Read a cube. Given: n_dim  from the header */
-static void get_cube(parser *p, const msi_tiled_column *c, int64_t n_dim, tiled_cube *u)
+static void get_cube(msi_aips *p, const msi_tiled_column *c, int64_t n_dim, tiled_cube *u)
 {
     int64_t n = 0, n_tile = 0, shape[4] = {0}, tile[4] = {0};
-    const int64_t version = get_u32(p), n_cell = c->is_by_cell ? n_dim : n_dim - 1;
-    require(p, version == 1 || version == 2);
-    skip_record(p);
-    get_number(p, 1); /* whether it can be extended */
-    const int64_t has = get_u32(p);
+    const int64_t version = msi_aips_u32(p), n_cell = c->is_by_cell ? n_dim : n_dim - 1;
+    msi_aips_require(p, version == 1 || version == 2);
+    msi_aips_skip(p, "Record"); /* values of coordinate columns, which a column that is alone in its manager lacks */
+    msi_aips_number(p, 1);      /* whether it can be extended */
+    const int64_t has = msi_aips_u32(p);
     get_position(p, shape, 4, &n);
     get_position(p, tile, 4, &n_tile);
-    u->file = (int32_t)get_i32(p);
-    u->offset = version == 1 ? get_u32(p) : get_i64(p);
-    require(p, n == n_tile && (n == 0 || (n == n_dim && has == n_dim)));
+    u->file = (int32_t)msi_aips_i32(p);
+    u->offset = version == 1 ? msi_aips_u32(p) : msi_aips_i64(p);
+    msi_aips_require(p, n == n_tile && (n == 0 || (n == n_dim && has == n_dim)));
     if (p->is_bad || n == 0) {
         *u = (tiled_cube){0};
         return;
@@ -223,32 +150,32 @@ static void get_cube(parser *p, const msi_tiled_column *c, int64_t n_dim, tiled_
 }
 
 /* Open the file of tiles with a number. */
-static void open_tiles(parser *p, msi_tiled_column *c, int64_t i)
+static void open_tiles(msi_aips *p, msi_tiled_column *c, int64_t i)
 {
     char name[PATH_MAX];
     struct stat info;
     const int n = snprintf(name, sizeof name, "%s_TSM%lld", c->path, (long long)i);
-    require(p, n > 0 && n < (int)sizeof name);
+    msi_aips_require(p, n > 0 && n < (int)sizeof name);
     if (p->is_bad) return;
     c->fd[i] = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    require(p, c->fd[i] >= 0 && fstat(c->fd[i], &info) == 0 && S_ISREG(info.st_mode));
+    msi_aips_require(p, c->fd[i] >= 0 && fstat(c->fd[i], &info) == 0 && S_ISREG(info.st_mode));
     if (!p->is_bad) c->file_size[i] = (int64_t)info.st_size;
 }
 
-static int get_files(parser *p, msi_tiled_column *c, int64_t version)
+static int get_files(msi_aips *p, msi_tiled_column *c, int64_t version)
 {
-    const int64_t n = version == 3 ? get_i64(p) : get_u32(p);
-    require(p, n >= 0 && n <= MOST_FILES);
+    const int64_t n = version == 3 ? msi_aips_i64(p) : msi_aips_u32(p);
+    msi_aips_require(p, n >= 0 && n <= MOST_FILES);
     if (p->is_bad) return MSI_OK;
     MSI_TRY(msi_alloc(&c->fd, n > 0 ? n : 1, sizeof *c->fd, "files of a column"));
     MSI_TRY(msi_alloc(&c->file_size, n > 0 ? n : 1, sizeof *c->file_size, "files of a column"));
     for (int64_t i = 0; i < n; i++) c->fd[i] = -1;
     c->n_file = n;
     for (int64_t i = 0; i < n && !p->is_bad; i++) {
-        if (get_number(p, 1) == 0) continue;
-        const int64_t file_version = get_u32(p);
-        require(p, (file_version == 1 || file_version == 2) && get_u32(p) == i);
-        get_number(p, file_version == 1 ? 4 : 8); /* the length; the file's own is used */
+        if (msi_aips_number(p, 1) == 0) continue;
+        const int64_t file_version = msi_aips_u32(p);
+        msi_aips_require(p, (file_version == 1 || file_version == 2) && msi_aips_u32(p) == i);
+        msi_aips_number(p, file_version == 1 ? 4 : 8); /* the length; the file's own is used */
         open_tiles(p, c, i);
     }
     return MSI_OK;
@@ -261,78 +188,61 @@ enum { LEAST_CUBE = 64 };
 static const int64_t type_codes[] = {
     [MSI_TILED_BOOL] = 0, [MSI_TILED_FLOAT] = 7, [MSI_TILED_DOUBLE] = 8, [MSI_TILED_COMPLEX] = 9};
 
-static int get_tiled(parser *p, msi_tiled_column *c, const msi_tiled_place *place)
+static int get_tiled(msi_aips *p, msi_tiled_column *c, const msi_tiled_place *place)
 {
     int64_t end;
-    const int64_t version = begin_object(p, "TiledStMan", &end);
-    require(p, version >= 1 && version <= 3);
-    const int is_big = version == 1 || get_number(p, 1) != 0;
+    const int64_t version = msi_aips_begin(p, "TiledStMan", &end);
+    msi_aips_require(p, version >= 1 && version <= 3);
+    const int is_big = version == 1 || msi_aips_number(p, 1) != 0;
     c->is_swapped = is_big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-    require(p, get_u32(p) == place->number);
-    require(p, (version == 3 ? get_i64(p) : get_u32(p)) == c->n_row);
-    require(p, get_u32(p) == 1); /* columns */
-    require(p, get_i32(p) == type_codes[place->type]);
-    skip_text(p);
-    get_number(p, version == 3 ? 8 : 4); /* the size of casacore's cache */
-    const int64_t n_dim = get_u32(p), n_cell = c->is_by_cell ? n_dim : n_dim - 1;
-    require(p, n_cell == 1 || n_cell == 2);
+    msi_aips_require(p, msi_aips_u32(p) == place->number);
+    msi_aips_require(p, (version == 3 ? msi_aips_i64(p) : msi_aips_u32(p)) == c->n_row);
+    msi_aips_require(p, msi_aips_u32(p) == 1); /* columns */
+    msi_aips_require(p, msi_aips_i32(p) == type_codes[place->type]);
+    msi_aips_skip_text(p);
+    msi_aips_number(p, version == 3 ? 8 : 4); /* the size of casacore's cache */
+    const int64_t n_dim = msi_aips_u32(p), n_cell = c->is_by_cell ? n_dim : n_dim - 1;
+    msi_aips_require(p, n_cell == 1 || n_cell == 2);
     MSI_TRY(get_files(p, c, version));
-    const int64_t n_cube = version == 3 ? get_i64(p) : get_u32(p);
-    require(p, n_cube >= 0 && n_cube <= (p->end - p->at) / LEAST_CUBE);
+    const int64_t n_cube = version == 3 ? msi_aips_i64(p) : msi_aips_u32(p);
+    msi_aips_require(p, n_cube >= 0 && n_cube <= (p->end - p->at) / LEAST_CUBE);
     if (p->is_bad) return MSI_OK;
     MSI_TRY(msi_alloc(&c->cube, n_cube > 0 ? n_cube : 1, sizeof *c->cube, "tiles of a column"));
     c->n_cube = n_cube;
     for (int64_t i = 0; i < n_cube && !p->is_bad; i++) get_cube(p, c, n_dim, &c->cube[i]);
-    end_object(p, end);
+    msi_aips_end(p, end);
     return MSI_OK;
 }
 
-/* Find the values of a Block of n numbers. Returns their first byte. */
-static int64_t get_block(parser *p, int64_t n)
-{
-    int64_t end;
-    const int64_t version = begin_object(p, "Block", &end);
-    require(p, version == 1 && get_u32(p) == n && n * 4 == end - p->at);
-    const int64_t at = p->at;
-    if (!p->is_bad) p->at = end;
-    return at;
-}
-
-static int64_t value_at(const parser *p, int64_t at, int64_t i)
-{
-    parser one = *p;
-    one.at = at + 4 * i;
-    return get_u32(&one);
-}
-
 /* Read the map of rows of a TiledShapeStMan: the last row of each range, its cube, and the position of that row. */
-static int get_row_map(parser *p, msi_tiled_column *c)
+static int get_row_map(msi_aips *p, msi_tiled_column *c)
 {
     skip_position(p); /* the default shape of tiles */
-    const int64_t n = get_u32(p);
-    require(p, n <= (p->end - p->at) / 12);
-    const int64_t last = get_block(p, p->is_bad ? 0 : n), cube = get_block(p, p->is_bad ? 0 : n),
-                  position = get_block(p, p->is_bad ? 0 : n);
+    const int64_t n = msi_aips_u32(p);
+    msi_aips_require(p, n <= (p->end - p->at) / 12);
+    const int64_t last = msi_aips_block(p, p->is_bad ? 0 : n, 4), cube = msi_aips_block(p, p->is_bad ? 0 : n, 4),
+                  position = msi_aips_block(p, p->is_bad ? 0 : n, 4);
     if (p->is_bad) return MSI_OK;
     MSI_TRY(msi_alloc(&c->range, n > 0 ? n : 1, sizeof *c->range, "rows of a column"));
     c->n_range = n;
     for (int64_t i = 0, first = 0; i < n && !p->is_bad; i++) {
         row_range *r = &c->range[i];
-        *r = (row_range){.first = first, .end = value_at(p, last, i) + 1, .cube = value_at(p, cube, i)};
-        require(p, r->end > first && r->end <= c->n_row && r->cube < c->n_cube);
+        *r = (row_range){
+            .first = first, .end = msi_aips_value(p, last, i, 4) + 1, .cube = msi_aips_value(p, cube, i, 4)};
+        msi_aips_require(p, r->end > first && r->end <= c->n_row && r->cube < c->n_cube);
         first = r->end;
         if (p->is_bad || r->cube == 0) continue;
-        r->position = value_at(p, position, i) - (r->end - 1 - r->first);
-        require(p, c->cube[r->cube].shape[0] > 0 && r->position >= 0 &&
-                       r->end - r->first <= c->cube[r->cube].shape[2] - r->position);
+        r->position = msi_aips_value(p, position, i, 4) - (r->end - 1 - r->first);
+        msi_aips_require(p, c->cube[r->cube].shape[0] > 0 && r->position >= 0 &&
+                                r->end - r->first <= c->cube[r->cube].shape[2] - r->position);
     }
     return MSI_OK;
 }
 
 /* All rows of a TiledColumnStMan are in its only cube. */
-static int map_all_rows(parser *p, msi_tiled_column *c)
+static int map_all_rows(msi_aips *p, msi_tiled_column *c)
 {
-    require(p, c->n_cube == 1 && c->cube[0].shape[0] > 0 && c->cube[0].shape[2] == c->n_row);
+    msi_aips_require(p, c->n_cube == 1 && c->cube[0].shape[0] > 0 && c->cube[0].shape[2] == c->n_row);
     if (p->is_bad) return MSI_OK;
     MSI_TRY(msi_alloc(&c->range, 1, sizeof *c->range, "rows of a column"));
     c->n_range = c->n_row > 0;
@@ -340,18 +250,17 @@ static int map_all_rows(parser *p, msi_tiled_column *c)
     return MSI_OK;
 }
 
-static int parse(parser *p, msi_tiled_column *c, const msi_tiled_place *place)
+static int parse(msi_aips *p, msi_tiled_column *c, const msi_tiled_place *place)
 {
     int64_t end;
-    require(p, get_u32(p) == 0xbebebebe);
-    require(p, begin_object(p, msi_tiled_manager_names[place->manager], &end) == 1);
+    msi_aips_require(p, msi_aips_begin_first(p, msi_tiled_manager_names[place->manager], &end) == 1);
     if (place->manager != MSI_TILED_SHAPE) skip_position(p);
     if (!p->is_bad) MSI_TRY(get_tiled(p, c, place));
     if (!p->is_bad && place->manager == MSI_TILED_SHAPE) MSI_TRY(get_row_map(p, c));
     if (!p->is_bad && place->manager == MSI_TILED_COLUMN) MSI_TRY(map_all_rows(p, c));
-    if (place->manager == MSI_TILED_CELL) require(p, c->n_cube == c->n_row);
-    end_object(p, end);
-    require(p, p->at == p->end);
+    if (place->manager == MSI_TILED_CELL) msi_aips_require(p, c->n_cube == c->n_row);
+    msi_aips_end(p, end);
+    msi_aips_require(p, p->at == p->end);
     return MSI_OK;
 }
 
@@ -386,7 +295,7 @@ int msi_tiled_column_open(msi_tiled_column **out, const char *table, const msi_t
     static const int64_t sizes[] = {
         [MSI_TILED_BOOL] = 1, [MSI_TILED_FLOAT] = 4, [MSI_TILED_DOUBLE] = 8, [MSI_TILED_COMPLEX] = 8};
     msi_tiled_column *c = NULL;
-    parser p = {0};
+    msi_aips p = {0};
     unsigned char *byte = NULL;
     char path[PATH_MAX];
     *out = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * set_ways SEED SET..: read each set by reader pools in both ways, directly and by casacore, with selections drawn from the
- * seed, and compare all blocks bit for bit. Prints for each set how many of its sets were read directly.
+ * seed, and compare all blocks bit for bit. Prints for each set how many of its sets were read directly, and of how many
+ * scalar columns.
  * set_ways -mutants SEED COUNT SET: change bytes of the set's files, or cut a file, and read what is left in both ways, with
  * one change at a time. Nothing may crash or hang; and if both ways read all blocks, these are the same. Prints how many
  * mutants were read by both ways, by one, and by none.
@@ -16,6 +17,7 @@
 
 #include "core/log.h"
 #include "core/status.h"
+#include "io/casacore-c/casacore_c.h"
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_paths.h"
 #include "io/ms/reader_pool.h"
@@ -124,6 +126,40 @@ static msi_ms_selection draw_selection(void)
     return s;
 }
 
+/* Compare random ranges of the scalar columns. Returns how many columns were read directly. */
+static int compare_scalars(const char *path)
+{
+    enum { RANGES = 30, MOST_ROWS = 500 };
+    static const struct {
+        const char *name;
+        ccc_type type;
+        size_t size;
+    } columns[MSI_MS_N_SCALAR] = {[MSI_MS_TIME] = {"TIME", CCC_DOUBLE, 8},
+                                  [MSI_MS_ANTENNA1] = {"ANTENNA1", CCC_INT32, 4},
+                                  [MSI_MS_ANTENNA2] = {"ANTENNA2", CCC_INT32, 4},
+                                  [MSI_MS_FLAG_ROW] = {"FLAG_ROW", CCC_BOOL, 1},
+                                  [MSI_MS_DATA_DESC_ID] = {"DATA_DESC_ID", CCC_INT32, 4},
+                                  [MSI_MS_FIELD_ID] = {"FIELD_ID", CCC_INT32, 4}};
+    static double directly[MOST_ROWS], by_casacore[MOST_ROWS];
+    int is_read[MSI_MS_N_SCALAR] = {0}, n_read = 0;
+    msi_ms_set set = {.path = path};
+    msi_ms_read_by_casacore(0);
+    if (msi_ms_set_open(&set)) fail(path, "open");
+    const int64_t n_row = ccc_table_n_row(set.table);
+    for (int i = 0; i < RANGES * MSI_MS_N_SCALAR && set.scalars && n_row > 0; i++) {
+        const int k = (int)draw(MSI_MS_N_SCALAR);
+        const int64_t row = draw(n_row), most = n_row - row < MOST_ROWS ? n_row - row : MOST_ROWS, n = 1 + draw(most);
+        if (!msi_scalar_columns_read(set.scalars, k, row, n, row + draw(2 * n), directly)) continue;
+        is_read[k] = 1;
+        if (ccc_get_range(set.table, columns[k].name, row, n, NULL, columns[k].type, by_casacore, n))
+            fail(path, "read");
+        if (memcmp(directly, by_casacore, (size_t)n * columns[k].size) != 0) fail(path, columns[k].name);
+    }
+    for (int k = 0; k < MSI_MS_N_SCALAR; k++) n_read += is_read[k];
+    msi_ms_set_free(&set);
+    return n_read;
+}
+
 static void compare_set(const char *path)
 {
     enum { SELECTIONS = 4 };
@@ -145,7 +181,7 @@ static void compare_set(const char *path)
             fail(path, "not read");
         }
     }
-    printf("%d\n", n_direct);
+    printf("%d %d\n", n_direct, is_one ? compare_scalars(path) : 0);
     fflush(stdout);
     free(own[0]);
 }
