@@ -243,8 +243,8 @@ static int check_paths(int n, const char *const *paths, int may_begin_so)
     return MSI_OK;
 }
 
-/* Refuse the name of a compressed file or of another format, because the output would be a Measurement Set, a directory
- * with this name. */
+/* Refuse the name of a compressed file or of another format. The output would be a Measurement Set, which is a
+ * directory, with this name. */
 static int check_output(const char *out)
 {
     static const struct {

@@ -103,7 +103,7 @@ static int suggest_letters(char names[MSI_SUGGESTION_SIZE], const char *name)
     const msi_option *first = option_of_letter(name[0]);
     int used = 0;
     if (!first || !name[1]) return 0;
-    /* The names of options have dashes too. The word -jpg is no number of threads. */
+    /* The names of options have dashes too, and -jpg is not -j with a number. */
     if (msi_option_arity(first, NULL) == 1 && (strchr(name, '-') || name[0] == 'j')) return 0;
     if (msi_option_arity(first, NULL) == 1) {
         snprintf(names, MSI_SUGGESTION_SIZE, "-%s %s", first->name, name + 1);

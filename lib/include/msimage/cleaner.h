@@ -72,9 +72,9 @@ typedef struct msimage_cleaner_spec {
     const double *freq_hz;     /**< of terms: [n_freq] frequencies of the samples, at least n_term different ones */
     const double *freq_weight; /**< of terms: [n_freq] >= 0, the sums of the weights of the samples */
     int n_freq;                /**< length of both lists */
-    const int
-        *devices; /**< [n_device] CUDA ordinals of GPUs that share the transforms of channels and polarisations, the
-                             first is `device`; results do not depend on them, and a CPU ignores them */
+    /** [n_device] CUDA ordinals of GPUs that share the transforms of channels and polarisations; the first one is
+     * `device`. Results do not depend on the list. A CPU ignores it. */
+    const int *devices;
     int n_device; /**< length of the list, at most 16; 0: only `device` */
 } msimage_cleaner_spec;
 
