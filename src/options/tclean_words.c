@@ -403,6 +403,20 @@ static int parse_call(parser *p)
     return *p->at ? syntax(p, "the end") : MSI_OK;
 }
 
+/* Remove the blanks of quantities, such as '0.1 arcsec'. */
+static void join_quantities(parser *p)
+{
+    static const int quantities[] = {P_CELL,    P_START,     P_WIDTH,         P_RESTFREQ,
+                                     P_UVTAPER, P_THRESHOLD, P_RESTORINGBEAM, P_REFFREQ};
+    for (size_t k = 0; k < sizeof quantities / sizeof *quantities; k++)
+        for (int i = 0; i < p->v[quantities[k]].n; i++) {
+            char *to = p->v[quantities[k]].item[i].text;
+            for (const char *c = to; *c; c++)
+                if (*c != ' ') *to++ = *c;
+            *to = 0;
+        }
+}
+
 /* ---- Values of parameters ---- */
 
 /* Return the only item as text; "" if the parameter is not given or is empty. */
@@ -639,7 +653,6 @@ static int put_taper(msi_words *w, const parser *p)
     for (int i = 0; i < v->n; i++) {
         char *unit;
         const double number = strtod(v->item[i].text, &unit);
-        while (*unit == ' ') unit++;
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.12g%s", i ? "," : "", number,
                  *unit    ? unit
                  : i == 2 ? "deg"
@@ -708,11 +721,8 @@ static int put_threshold(msi_words *w, const parser *p)
     if (number_of(p, P_NSIGMA, 0) > 0) MSI_TRY(add_words(w, 2, "-auto-threshold", text_of(p, P_NSIGMA)));
     if (!(number_of(p, P_THRESHOLD, 0) > 0)) return MSI_OK;
     snprintf(jy, sizeof jy, "%.64s%s", text, p->v[P_THRESHOLD].item[0].kind == VALUE_NUMBER ? "Jy" : "");
-    char *to = jy;
-    for (char *c = jy; *c; c++)
-        if (*c != ' ') *to++ = *c;
-    *to = 0;
-    if (to > jy + 5 && strcasecmp(to - 5, "/beam") == 0) to[-5] = 0;
+    char *end = jy + strlen(jy);
+    if (end > jy + 5 && strcasecmp(end - 5, "/beam") == 0) end[-5] = 0;
     return add_words(w, 2, "-threshold", jy);
 }
 
@@ -800,6 +810,7 @@ int msi_tclean_expand(msi_words *out, int argc, const char *const *argv)
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "a call of tclean"));
     p->at = argv[at + 1];
     int rc = parse_call(p);
+    join_quantities(p);
     if (!rc) rc = add_word(out, argv[0]);
     if (!rc) rc = put_call(out, p);
     for (int i = 1; i < argc && !rc; i++)

@@ -153,7 +153,7 @@ def check_channels(s):
         hz = 1.4e9 + step * np.arange(10)
         for words, planes in ((dict(start=3, nchan=2, spw="1:2~7"), hz[3:5]), (dict(start=1, nchan=3, spw="1:2~7"), hz[1:4]), (dict(spw="1:2~7"), hz[2:8]),
                               (dict(start=7, nchan=2, width=-1, spw="1:2~7"), hz[[7, 6]]), (dict(width=2, spw="1"), (hz[:-1] + step / 2)[::2]),
-                              (dict(start="%gGHz" % (hz.min() / 1e9), nchan=2, spw="1"), np.sort(hz)[:2]), (dict(start=0, nchan=2, spw="0"), (1.2e9, 1.201e9))):
+                              (dict(start="%g GHz" % (hz.min() / 1e9), width="2 MHz", nchan=2, spw="1"), np.sort(hz)[:2]), (dict(start=0, nchan=2, spw="0"), (1.2e9, 1.201e9))):
             done = s.launch("-quiet", "-overwrite", "-tclean", "tclean(vis=%r, imagename='n', imsize=64, cell='12arcsec', specmode='cube', outframe='TOPO', %s)" %
                             (path, ", ".join("%s=%r" % w for w in words.items())))
             s.must(done.returncode == 0, "%s: %s" % (words, done.stderr))
@@ -217,8 +217,8 @@ def check_scripts(s):
 def check_images(s):
     """The image of a call is that of its options; in Python the call is a function."""
     ms = observed(s)
-    run = dict(niter=30, weighting="briggs", robust=0.0, threshold="20mJy", uvtaper=["50arcsec", "30arcsec", "20deg"], deconvolver="multiscale", scales=[0, 2], imagename="t",
-               vis=ms, imsize=[128, 96], cell="12arcsec", savemodel="none", specmode="cube", nchan=3, start=1, width=2)
+    run = dict(niter=30, weighting="briggs", robust=0.0, threshold="20 mJy", uvtaper=["50 arcsec", "30arcsec", "20 deg"], deconvolver="multiscale", scales=[0, 2], imagename="t",
+               vis=ms, imsize=[128, 96], cell="12 arcsec", savemodel="none", specmode="cube", nchan=3, start=1, width=2)
     words = ("-like", "tclean", "-field", "all", "-size", 128, 96, "-scale", "12asec", "-cube", "-frame", "LSRK", "-cube-nchan", 3, "-cube-start", 1,
              "-cube-width", 2, "-weight", "briggs", 0, "-taper-gaussian", "50asec,30asec,20deg", "-multiscale", "-multiscale-scales", "0,4", "-niter", 30,
              "-threshold", "20mJy", "-no-update-model-required")
