@@ -393,7 +393,7 @@ static const msi_option component_rows[] = {
     {.name = "multiscale",
      .use = MSI_USE_IMAGING,
      .arguments = "",
-     .help = "Use components of several sizes.",
+     .help = "Use components of several sizes, for extended sources.",
      .read = msi_read_flag,
      AT(clean.multiscale),
      .high = 1},

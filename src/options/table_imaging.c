@@ -79,7 +79,7 @@ static const msi_option image_rows[] = {
      .use = MSI_USE_IMAGING,
      .arguments = "COUNT",
      .fallback = "1",
-     .help = "Split the time steps into this many images.",
+     .help = "Split the time steps into this many images, as for a movie.",
      .read = msi_read_count,
      AT(intervals_out),
      .low = 1,

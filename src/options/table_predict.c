@@ -6,8 +6,8 @@
 static const msi_option rows[] = {
     {.name = "predict",
      .arguments = "",
-     .help = "Write the visibilities of model images into the sets, and make no image. The models are "
-             "PREFIX-model.fits, or one for each Stokes parameter (PREFIX-Q-model.fits) or channel "
+     .help = "Write the visibilities of model images into the sets, as for self-calibration, and make no image. The "
+             "models are PREFIX-model.fits, or one for each Stokes parameter (PREFIX-Q-model.fits) or channel "
              "(PREFIX-0000-model.fits); their headers give size, pixels, centre and frequency. Flagged rows are "
              "predicted too. Data that are not selected stay unchanged.",
      .read = msi_read_flag,
