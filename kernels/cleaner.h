@@ -4,14 +4,14 @@
  * and subtracts the point spread function. It does not use visibilities; its caller runs the major cycles, which make
  * new residuals.
  *
- * A set of planes is [n_channel][n_pol] images [ny][nx]. All of them are searched together, as one joined group:
+ * A set of planes is [n_channel][n_pol] images [ny][nx]. They are searched together, in one joined quantity:
  *
  *   one polarisation           I = sum_c w_c R_c / sum_c w_c, whose sign counts
  *   several polarisations      P = sqrt(sum_p (sum_c w_c R_cp / sum_c w_c)^2)
  *   squared channels           P = sqrt(sum_c w_c sum_p R_cp^2 / sum_c w_c)
  *
- * Only polarisations in spec.search_pol are searched; if it names one, the first line holds. Pixels that are not finite
- * are never found. Of equal pixels the one of lowest index is found.
+ * Only polarisations in spec.search_pol are searched. If there is one, the first line applies. Pixels that are not
+ * finite are never found. Of equal pixels, the one with the lowest index is found.
  */
 #ifndef MSI_CLEANER_H
 #define MSI_CLEANER_H
@@ -39,7 +39,7 @@ typedef struct msi_restore_spec {
 } msi_restore_spec;
 
 /*
- * msi_restore - add a model, convolved with the beam as a gaussian of peak 1, to residuals: Jy/pixel become Jy/beam.
+ * msi_restore - convolve a model with the beam, a gaussian of peak 1, and add it to residuals. Jy/pixel become Jy/beam.
  * Given:    residual, model  planes of one shape; pixels of the model that are not finite count as zero, those of the
  *                            residual are kept
  * Returned: image  planes of the same shape; it may be the residual
@@ -82,7 +82,7 @@ typedef struct msi_cleaner_bytes {
     int64_t least_device; /* part of device that any transforms need */
     int64_t temporary;    /* part of host that is needed only while a PSF is set or noise is measured */
     int64_t paged;        /* part of host that may be out of memory after msi_memory_page_to */
-    int64_t work;         /* part of host that may be, if arrays at work are in files too */
+    int64_t work;         /* part of host that may be out of memory if work arrays are in files too */
 } msi_cleaner_bytes;
 
 /*
@@ -92,7 +92,7 @@ typedef struct msi_cleaner_bytes {
 int msi_cleaner_estimate(const msi_cleaner_spec *spec, msi_cleaner_bytes *bytes);
 
 /*
- * msi_cleaner_psf - set the point spread functions, the same in all cells.
+ * msi_cleaner_psf - set the point spread functions of all cells.
  * Given:   psf  [n_channel] planes, 1 at (nx/2, ny/2); copied; zero beyond the image; pixels that are not finite count
  *               as zero
  * Returns: 0, MSI_EARGUMENT (planes of another shape, precision or backend), MSI_EINPUT (no positive peak in the middle
@@ -131,7 +131,8 @@ int msi_cleaner_scale_mask(msi_cleaner *c, const uint16_t *scales);
  */
 int msi_cleaner_found(msi_cleaner *c, uint16_t *found);
 
-/* msi_cleaner_found_set - set that mask, as from an earlier run; NULL: nowhere. Returns: 0, MSI_EGPU */
+/* msi_cleaner_found_set - set the mask of found components, such as that of an earlier run; NULL: nowhere. Returns: 0,
+ * MSI_EGPU */
 int msi_cleaner_found_set(msi_cleaner *c, const uint16_t *found);
 
 /*
@@ -197,14 +198,14 @@ int msi_cleaner_n_term(const msi_cleaner *c, double *reference_hz, int *is_logar
 void msi_cleaner_terms(const msi_cleaner *c, const double *value, double *term);
 
 /*
- * msi_cleaner_fit_seen - fit spectra to the true flux of a pixel whose images respond to the sky by matrices, such as
- * those of a primary beam. Weights of channels are multiplied by their response, so that what the fit leaves of the
- * images has a weighted mean of 0, and is not found again. Needs a polynomial or log-polynomial of the specification.
+ * msi_cleaner_fit_seen - fit spectra to the true flux of a pixel. The images show the sky multiplied by matrices, such
+ * as those of a primary beam. Weights of channels are multiplied by their response, so that the weighted mean of the
+ * difference between images and fit is 0, and is not found again. Needs a polynomial or log-polynomial fit.
  * Given:              n_pol     polarisations of the pixel, at most 4; each has its own spectrum
  *                     response  [n_part][n_pol][n_pol], image by sky; of channels without parts. If a diagonal is not
  *                               positive in a channel with weight, or a matrix is singular, the response is taken as 1
- *                     forced    [n_term - 1] the terms of the log-polynomial after the first, of all polarisations; NULL:
- *                               they are fitted
+ *                     forced    [n_term - 1] the terms of the log-polynomial after the first, of all polarisations;
+ *                               NULL: they are fitted
  * Given and returned: value     [n_channel][n_pol] of the images; replaced by those of the spectra
  * Returned:           part      [n_part][n_pol] of the images
  *                     term      [n_pol][msi_cleaner_n_term] of the spectra in true flux; if there is no log-polynomial,

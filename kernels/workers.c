@@ -46,7 +46,7 @@ static int work_all(workers_job *j, int (*work)(void *job, int64_t worker))
     return msi_ordered_parallel_run(&turns);
 }
 
-/* Return the struct for a worker's times: those of the first worker are the job's. */
+/* Return the struct for a worker's times. The first worker's times are the job's. */
 static msi_stage_times *times_of(const workers_job *j, int64_t i, msi_stage_times *own)
 {
     return i ? own : j->times;
@@ -54,7 +54,7 @@ static msi_stage_times *times_of(const workers_job *j, int64_t i, msi_stage_time
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
 
-/* Share out whole images if all workers get as many, or there are many images. */
+/* Return whether whole images are shared out: if all workers get the same number, or there are many images. */
 static int has_images_enough(int n_image, int n_worker)
 {
     return n_image % n_worker == 0 || n_image >= 4 * n_worker;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Workers run the jobs of one gridder, each with its own plan, device and thread. They
- * share either of these:
- * - images, if there are enough: each worker makes some of them;
- * - samples of every image, cut so that a worker transforms only the planes that its own samples touch
- *   (msi_strategy_ops.share); the images are added up, each pixel in the order of workers;
- * - samples of predictions, in the order in which they are stored.
+ * Workers run the jobs of one gridder, each with its own plan, device and thread. Work is shared in one of these ways:
+ * - Each worker makes some of the images, if there are enough.
+ * - Each worker has some of the samples of every image, chosen so that it transforms only the planes that its samples
+ *   touch (msi_strategy_ops.share). The images are added, for each pixel in the order of workers.
+ * - Each worker predicts some of the samples, in the order in which they are stored.
  * Shares are proportional to the speed of devices. Several workers may have the same device. On the CPU, devices are
  * only numbers.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Rows team/: images of the SKA-Low observation of field-8chan/ by several GPUs (-gpus), and team-small/ by several
- * workers of the CPU. What is timed is a whole call: samples lie on the devices, in order, from a call before; images
- * end in the host's memory, added up where samples were shared out. 16images has 16 images of a sixteenth of the times
- * each, like output channels, each by one device; twice has n times the visibilities for n devices, in more channels
- * and, once these are used up, times.
+ * Rows team/: images of the SKA-Low observation of field-8chan/ by several GPUs (-gpus). Rows team-small/: images by
+ * several workers of the CPU. A whole call is timed. Its samples are on the devices already, sorted by an earlier call.
+ * The images end in host memory; if workers share the samples of an image, their images are added. 16images has 16
+ * images, each of a sixteenth of the times and by one device, like output channels. twice has n times the visibilities
+ * for n devices, first with more channels and then with more times.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@ typedef struct detail {
     const char *name;
     msi_backend backend;
     double accuracy;
-    int n_plane, n_part; /* parts: images of some of the times, each by one worker; 1: all by all */
-    int grows;           /* with the number of workers */
+    int n_plane, n_part; /* n_part images of some of the times, each by one worker; 1: one image by all workers */
+    int grows;           /* 1: the number of samples grows with the number of workers */
 } detail;
 
 static const detail details[] = {{"team/1e-5", MSI_BACKEND_CUDA, 1e-5, 1, 1, 0},
@@ -36,10 +36,10 @@ static const detail details[] = {{"team/1e-5", MSI_BACKEND_CUDA, 1e-5, 1, 1, 0},
                                  {"team-small/1e-5-4planes", MSI_BACKEND_CPU, 1e-5, 4, 1, 0},
                                  {"team-small/1e-5-16images", MSI_BACKEND_CPU, 1e-5, 1, 16, 0}};
 
-/* Some of the samples, and what images them. */
+/* Some of the samples, and the workers that image them. */
 typedef struct part {
-    msi_vis_store store; /* segments of the field's */
-    int worker;          /* its device; of one part, all are */
+    msi_vis_store store; /* some segments of the field's store */
+    int worker;          /* index of the worker; not used if there is one part */
     msi_workers *workers;
     double sum_weight[MSI_BENCH_FIELD_PLANES];
     int64_t n_vis[MSI_BENCH_FIELD_PLANES];
@@ -56,7 +56,7 @@ typedef struct state {
     part part[MAX_PARTS];
 } state;
 
-/* Sums the weights of a part. */
+/* Sum the weights of a part. */
 static void weigh(part *p, int n_plane)
 {
     for (int64_t i = 0; i < p->store.n_segment; i++) {
@@ -87,7 +87,7 @@ static void cut_store(state *s)
     }
 }
 
-/* Shares a part out to all workers, or gives it to its own. */
+/* Make the workers of a part: all, or one if there are several parts. */
 static int make_workers(state *s, int i)
 {
     const msi_strategy *strategy = msi_strategy_find("wgrid", "subgrid", s->d->backend);
@@ -159,7 +159,7 @@ static int set_up(void **out, const msi_bench_row *row, const msi_bench_options 
                                  .backend = d->backend};
     s->n_part = s->field->store.n_segment < d->n_part ? (int)s->field->store.n_segment : d->n_part;
     cut_store(s);
-    /* One after the other: a plan takes what memory those before have left. */
+    /* Plans are made one after the other, because a plan takes memory that the earlier ones have left. */
     for (int i = 0; i < s->n_part; i++) {
         MSI_TRY(make_workers(s, i));
         if (s->n_part > 1) MSI_TRY(image_part(s, i));
@@ -183,7 +183,7 @@ static int run_worker_row(void *of, msi_bench_work *work, msi_bench_time *time)
     return MSI_OK;
 }
 
-/* The images of parts are one together. */
+/* The sum of the parts' images is the image of all samples. */
 static int verify(void *of, double *error)
 {
     static const int planes[MSI_BENCH_FIELD_PLANES] = {0, 1, 2, 3};

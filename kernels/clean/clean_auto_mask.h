@@ -49,7 +49,7 @@ typedef struct msi_auto_mask_report {
     double median, noise;            /* median and noise of the residual, Jy/beam */
     double threshold, low_threshold; /* Jy/beam, including the median */
     double negative_threshold;       /* Jy/beam, including the median; 0: none */
-    int is_sidelobe;                 /* the threshold follows from sidelobes rather than from noise */
+    int is_sidelobe;                 /* 1: the threshold follows from sidelobes, 0: from noise */
     int64_t n_pixel, n_added;        /* in the mask; added by this update */
     int is_kept;                     /* the mask is frozen by min_percent_change */
 } msi_auto_mask_report;
@@ -81,8 +81,8 @@ void msi_auto_mask_free(msi_auto_mask *m);
  */
 int msi_auto_mask_update(msi_auto_mask *m, const msi_planes *residual, int plane, msi_auto_mask_report *report);
 
-/* msi_auto_mask_fetch - copy the mask out, [ny][nx] bytes, 0 or 1; msi_auto_mask_set - set it, as from an earlier run,
- * after n_update updates. Returns: 0, MSI_EGPU */
+/* msi_auto_mask_fetch - copy the mask to [ny][nx] bytes, 0 or 1. msi_auto_mask_set - set the mask, such as that of an
+ * earlier run after n_update updates. Returns: 0, MSI_EGPU */
 int msi_auto_mask_fetch(msi_auto_mask *m, uint8_t *mask);
 int msi_auto_mask_set(msi_auto_mask *m, const uint8_t *mask, int n_update);
 

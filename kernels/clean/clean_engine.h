@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * An engine implements on one backend the operations that methods of cleaning are made of: passes over images, lists of
- * pixels, loops, transforms. Methods are written once, on the host, for all engines.
+ * An engine implements the basic operations of cleaning on one backend: passes over images, lists of pixels, loops and
+ * transforms. Methods of cleaning are written once, on the host, for all engines.
  *
  * Images and spectra are in the engine's memory and precision. Functions that can fail return 0 or a code of
  * core/status.h and set the error line. GPU engines queue work in order on one stream, and wait if a function returns a
@@ -24,8 +24,8 @@ enum { MSI_CLEAN_CHANNELS = 256, MSI_CLEAN_LOG_CHANNELS = 64, MSI_CLEAN_CHUNK = 
 
 enum { MSI_CLEAN_NODES = 3 };
 
-/* The table of a log-polynomial fit, for msi_clean_log_fit. A channel's value is the mean of its spectrum over the
- * channel: over nodes x with weights `part`, whose sum is 1. */
+/* The table of a log-polynomial fit, for msi_clean_log_fit. The value of a channel is the mean of the spectrum over the
+ * channel, computed at nodes x with weights `part`, whose sum is 1. */
 typedef struct msi_clean_log_table {
     int n_channel, n_term; /* n_term 0: no such fit */
     int n_node;            /* 1, or MSI_CLEAN_NODES for wide channels */
@@ -33,8 +33,8 @@ typedef struct msi_clean_log_table {
     double weight[MSI_CLEAN_LOG_CHANNELS], correction[MSI_CLEAN_LOG_CHANNELS];
 } msi_clean_log_table;
 
-/* A map of planes, pixel by pixel: out_o = sum_i matrix[o][i] in_i; or, if there is one, the log-polynomial of the
- * values in_i, by the setup's table, at x = log_x[o]. */
+/* A map of planes, pixel by pixel: out_o = sum_i matrix[o][i] in_i. If log_x is set, and the values in_i have a
+ * log-polynomial (by the setup's table), out_o is the log-polynomial at log_x[o]. */
 typedef struct msi_clean_map {
     const void *in; /* n_in planes, in_stride pixels apart; at most MSI_CLEAN_LOG_CHANNELS with log_x */
     int64_t in_stride;
@@ -65,7 +65,7 @@ typedef struct msi_clean_peak {
     int64_t x, y;
 } msi_clean_peak;
 
-/* Says where a quantity is searched: allow [ny][nx] bytes, 0 where not; NULL: everywhere. */
+/* A quantity, and the pixels that are searched: allow [ny][nx] bytes, 0 where not; NULL: everywhere. */
 typedef struct msi_clean_search {
     const void *quantity; /* [ny][nx] */
     const uint8_t *allow;
@@ -76,11 +76,11 @@ typedef struct msi_clean_joined {
     const void *planes;
     int64_t stride;
     int n_sum;        /* sums over channels, for each polarisation; 0: the planes are the channels */
-    const void *rows; /* [n_sum][n_sum], in the engine's memory and precision: the root of the squares of these sums of
-                         them; NULL: there is one sum, the mean over channels */
+    const void *rows; /* [n_sum][n_sum], in the engine's memory and precision: the quantity is the root of the sum of
+                         squares of rows times sums; NULL: there is one sum, the mean over channels */
 } msi_clean_joined;
 
-/* A range of keys, as bins divide it. */
+/* A range of keys that is divided into bins. */
 typedef struct msi_clean_range {
     double threshold, peak;
 } msi_clean_range;
@@ -95,16 +95,17 @@ typedef enum msi_clean_end {
 /* The arguments of a loop. */
 typedef struct msi_clean_loop {
     const void *psf; /* [cells][n_channel][ny][nx] */
-    const void
-        *fit; /* [n_channel][n_channel] a linear fit instead of the setup's, as a matrix of a map; NULL: the setup's */
-    const void *rows; /* [n_row][n_channel] for lists: the quantity is the root of the squares of these sums, in the
-                         engine's memory and precision; NULL: that of the setup */
+    /* [n_channel][n_channel] a linear fit in place of the setup's, in the engine's memory and precision; NULL: the
+     * setup's */
+    const void *fit;
+    const void *rows; /* [n_row][n_channel] for lists, in the engine's memory and precision: the quantity is the root of
+                         the sum of squares of rows times channels; NULL: the setup's quantity */
     int n_row;
-    int64_t psf_id; /* for lists: another number for other values; 0: unknown */
+    int64_t psf_id; /* for lists: identifies the values of psf; 0: unknown */
     double gain, threshold, diverged;
     int stop_negative;
     int64_t n_iteration; /* at most MSI_CLEAN_CHUNK */
-    /* For exact loops, which work on images; for list loops the list has been loaded. */
+    /* For exact loops, which work on images. For list loops the list must have been loaded. */
     void *residual, *model; /* planes */
     int64_t residual_stride, model_stride;
     const uint8_t *allow;
@@ -153,12 +154,12 @@ typedef struct msi_clean_gaussian {
     double xx, xy, yy;
 } msi_clean_gaussian;
 
-/* msi_clean_gaussian_at - return the transform of that gaussian at element (u, v) of a transform of nx x ny. */
+/* msi_clean_gaussian_at - return the gaussian's transform at element (u, v) of a transform of nx x ny points. */
 MSI_CLEAN_FN double msi_clean_gaussian_at(const msi_clean_gaussian *g, int64_t u, int64_t v, int64_t nx, int64_t ny)
 {
     const double x = (double)(2 * u > nx ? u - nx : u), y = (double)(2 * v > ny ? v - ny : v);
     const double power = g->xx * x * x + 2 * g->xy * x * y + g->yy * y * y;
-    return power < 746 ? exp(-power) : 0; /* exp(-746) is 0, but takes long */
+    return power < 746 ? exp(-power) : 0; /* exp(-746) is 0, but slow to compute */
 }
 
 /* msi_clean_join_of - return how planes are joined. */
@@ -191,13 +192,14 @@ struct msi_clean_engine_ops {
     void (*release)(msi_clean_engine *e, void *p); /* NULL-safe */
     int (*upload)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
     int (*download)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
-    /* upload_middle, download_middle: of an image, the square of n pixels around pixel (nx/2, ny/2); n is odd and fits. */
+    /* upload_middle, download_middle: copy the square of n x n pixels around pixel (nx/2, ny/2) of an image. n is odd,
+     * and the square lies in the image. */
     int (*upload_middle)(msi_clean_engine *e, void *image, const void *from, int64_t n);
     int (*download_middle)(msi_clean_engine *e, void *to, const void *image, int64_t n);
     int (*copy)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
     int (*clear)(msi_clean_engine *e, void *p, int64_t bytes);
-    /* take, give: copy from the memory of another engine to that of e, and back. take_list: copy another engine's list
-     * with its components of a plane; it has waited. */
+    /* take, give: copy from another engine's memory to that of e, and back. take_list: copy another engine's list with
+     * its components of a plane. The other engine's work must be complete. */
     int (*take)(msi_clean_engine *e, void *to, const msi_clean_engine *other, const void *from, int64_t bytes);
     int (*give)(msi_clean_engine *e, const msi_clean_engine *other, void *to, const void *from, int64_t bytes);
     int (*take_list)(msi_clean_engine *e, const msi_clean_engine *other, int plane);
@@ -259,8 +261,8 @@ struct msi_clean_engine_ops {
     int (*square)(msi_clean_engine *e, const void *in, void *out, void *count);
     /* box: sums over squares of odd width, or the least value in them, clipped at the edges; work is overwritten. */
     int (*box)(msi_clean_engine *e, int64_t width, int least, void *image, void *work);
-    /* weigh: sums of weight[|dx|] weight[|dy|] times the pixels up to half away, clipped at the edges; weight [half + 1]
-     * is in the engine's memory and precision; work is overwritten. */
+    /* weigh: sums of weight[|dx|] weight[|dy|] times the pixels up to half away, clipped at the edges; weight [half +
+     * 1] is in the engine's memory and precision; work is overwritten. */
     int (*weigh)(msi_clean_engine *e, const void *weight, int64_t half, void *image, void *work);
     /* factor: rms = sqrt(square / count), at least 0.3 |least| unless that is NULL; square becomes the least rms of
      * pixels where residual is finite, *least, over rms, to the power of strength. */

@@ -238,8 +238,7 @@ template <typename T> __global__ void k_join(joined<T> in, const T *factor, T *o
     out[i] = q;
 }
 
-/* ---- Maps of planes: a thread for each pixel
- * ---------------------------------------------------------------------- */
+/* ---- Maps of planes: a thread for each pixel --------------------------------------------------------------------- */
 
 constexpr int MAP_BLOCK = 128;
 

@@ -10,9 +10,9 @@
  * 2. Every block reads all posts and finds the winner.
  * 3. Each block subtracts the component from its tiles under the PSF, a warp for each tile, and finds their best again.
  *
- * Pixels are read and written only by their owner, so blocks wait only for posts. A post's words contain the number of
- * the iteration, so that a reader knows each word is valid, in whatever order words arrive. Several copies of posts
- * share the readers.
+ * Only the owner of a pixel reads and writes it, so blocks wait only for posts. The words of a post contain the number
+ * of the iteration. So a reader knows which words are valid, in any order in which they arrive. There are
+ * several copies of a post, so that not all blocks read the same one.
  */
 #include "kernels/clean/clean_loop_cuda.cuh"
 #include "kernels/clean/cleaner_spec.h"

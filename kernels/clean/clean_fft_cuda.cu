@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Padded transforms of real images on the GPU, in place: a spectrum is [ny][pitch] complex numbers, of which nx / 2 + 1
- * of a row are used, and a row holds 2 pitch real numbers. Kernels before and after the transforms have a thread for
- * each pixel; their accesses are coalesced.
+ * Padded transforms of real images on the GPU, in place. A spectrum is [ny][pitch] complex numbers, of which nx / 2 + 1
+ * in a row are used. Before the transform, a row is 2 pitch real numbers. Kernels before and after the transforms have
+ * one thread for each pixel, and their accesses are coalesced.
  *
- * A list is subtracted by transforms of only the rows of the image, and of all columns in three kernels
- * (column_lanes_cuda.cuh). The first and the last one read and write only these rows; the one between multiplies by the
- * PSF. That is a third of the memory traffic of whole transforms.
+ * To subtract a list, only the rows of the image are transformed, and all columns by three kernels
+ * (column_lanes_cuda.cuh). The first and the last kernel read and write only these rows. The second one multiplies by
+ * the PSF. This needs a third of the memory traffic of whole transforms.
  */
 #include "core/memory.h"
 #include "kernels/clean/clean_engine_cuda.h"

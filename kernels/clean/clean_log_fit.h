@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Log-polynomial spectra, exp(sum_k b_k x^k), fitted to values on a linear scale by the method of Levenberg and
- * Marquardt. Exponentials and logarithms are written out here, since those of libraries round differently on each
+ * Marquardt. This file has its own exponential and logarithm, because those of libraries round differently on each
  * backend. */
 #ifndef MSI_CLEAN_LOG_FIT_H
 #define MSI_CLEAN_LOG_FIT_H
@@ -87,8 +87,8 @@ MSI_CLEAN_FN int msi_clean_log_solve(int k, double n[MSI_CLEAN_LOG_TERMS][MSI_CL
     return 1;
 }
 
-/* Make a step's normal equations: for the spectrum's logarithm, with weights w y^2, if `first`, else for the
- * spectrum. */
+/* Make the normal equations of a step. If `first`, they are for the spectrum's logarithm with weights w y^2, otherwise
+ * for the spectrum. */
 MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *y, const msi_clean_log_state *s,
                                     int first, double damp, double *step)
 {

@@ -185,9 +185,9 @@ const msi_clean_method_ops msi_clean_hogbom_ops = {.minor = run_hogbom, .bytes =
 /* ---- The method `list` ------------------------------------------------------------------------------------------ */
 
 /*
- * A list has the pixels above the threshold. Only these are cleaned, with the full PSF between any two of them. Then
- * one convolution subtracts their components from the image. If pixels are still or again above the threshold, they are
- * the next list. If more pixels are above it than a list holds, the brightest are cleaned first. After A. R. Offringa
+ * A list has the pixels above the threshold. Only these are cleaned; a component changes all of them, by the full PSF.
+ * Then one convolution subtracts the components from the image. Pixels that are now above the threshold make the next
+ * list. If more pixels are above it than a list holds, the brightest are cleaned first. After A. R. Offringa
  * and O. Smirnov, MNRAS 471, 301 (2017), section 2; B. G. Clark, A&A 89, 377 (1980).
  */
 static int64_t list_padded(int64_t n)
@@ -214,8 +214,8 @@ static int64_t list_paged(const msi_cleaner *c)
     return cells * c->complex_bytes * (c->n_cell * c->spec.n_channel - 1);
 }
 
-/* Find the peak of the quantity that is searched. With one plane, no factor and no squares, this is the residual; else
- * it is joined from all planes. */
+/* Find the peak of the searched quantity. With one plane, no factor and no squares, the quantity is the residual.
+ * Otherwise it is joined from all planes. */
 static int find_peak(msi_clean_call *call, msi_clean_search *search, msi_clean_peak *peak)
 {
     msi_cleaner *c = call->c;

@@ -7,19 +7,20 @@
  *    and with PSFs convolved twice with the scale's kernel.
  * 3. The components are subtracted from the residual and added to the model.
  *
- * Convolutions only with kernels are done in a transform slightly larger than the image (narrow), those with PSFs in
- * one half as large again (wide), so that they do not wrap. The models of scales above 0 are summed as spectra over a
- * call, and transformed once at its end.
+ * Transforms are larger than the image, so that convolutions do not wrap: slightly larger for convolutions with kernels
+ * (narrow), and 1.5 times as large for convolutions with PSFs (wide). The models of scales above 0 are summed as
+ * spectra during a call, and transformed back once at its end.
  *
- * With the rule MSI_CLEAN_BY_POWER scales are compared, and components computed, as in T. J. Cornwell, IEEE J. Sel.
- * Top. Signal Process. 2, 793 (2008) and in CASA's tclean: the scale and pixel whose component removes most from the
- * squares of the residual. tclean chooses again for every component; so does this method with a scale_gain so small
- * that a list holds one pixel. A peak's key times its scale's bias is then (R * K) / sqrt(P * K * K), at scale 0 the
- * residual. Cleaning ends when the component of the chosen scale is at or below the threshold, in Jy. Taylor terms take
- * the rules of tclean's mtmfs for the masks of scales, for the end and for the choice (MultiTermMatrixCleaner.cc of CASA
- * 6): the component of all terms that removes most from the squares, R^T H^-1 R with R_t = sum_k g_k x_k^t R_k (shares
- * g_k, powers of the frequency x_k) and the scale's Hessian H_tq = sum_k g_k x_k^(t+q) (P_k * K * K)(0). With H = L L^T
- * that is the square of L^-1 R: sums over channels, one for each term.
+ * The rule MSI_CLEAN_BY_POWER follows T. J. Cornwell, IEEE J. Sel. Top. Signal Process. 2, 793 (2008) and CASA's
+ * tclean. It chooses the scale and pixel whose component reduces the sum of squares of the residual most. A peak's key
+ * times the bias of its scale is (R * K) / sqrt(P * K * K); at scale 0 it is the residual. tclean chooses again for
+ * every component. This method does the same if scale_gain is so small that a list has one pixel. Cleaning ends when
+ * the component of the chosen scale is at or below the threshold, in Jy.
+ *
+ * Taylor terms follow tclean's mtmfs (MultiTermMatrixCleaner.cc of CASA 6) in the masks of scales, the end and the
+ * choice. The chosen component of all terms reduces the squares most: R^T H^-1 R is largest, with R_t = sum_k g_k x_k^t
+ * R_k (shares g_k, powers of the frequency x_k) and the scale's Hessian H_tq = sum_k g_k x_k^(t+q) (P_k * K * K)(0).
+ * With H = L L^T this is the square of the length of L^-1 R, whose elements are sums over channels, one for each term.
  */
 #include <limits.h>
 #include <math.h>
@@ -32,17 +33,18 @@
 #include "kernels/clean/clean_state.h"
 #include "kernels/clean/clean_tiles.h"
 
-/* When points are cleaned from the middle of a wide source, from which wider scales were cleaned before, a wide scale's
- * peak may rise above the first one: it was not updated meanwhile, and its bias raises it. The next rounds lower it
- * again, as they did from 2.2 times the first peak on a real set. A diverging clean soon passes any factor. */
+/* A peak above this factor times the first one means that cleaning diverges. A wide scale's peak may rise above the
+ * first one without divergence: if points are cleaned in the middle of a wide source after wider scales, the peak is
+ * not updated meanwhile, and is raised by its bias. The next rounds lower it again; on a real set they did so from 2.2
+ * times the first peak. If cleaning really diverges, the peak soon exceeds any factor. */
 static const double DIVERGED = 4;
 
-/* A round may raise the peak of its scale where the list's sidelobes add up, and the next round lowers it again. A
- * scale whose peak does not fall in this many rounds in a row would be chosen forever. */
+/* A scale is left out if its peak does not fall in this many rounds in a row; it would be chosen forever. One round may
+ * raise the peak, where sidelobes of the list add up, and the next one lowers it again. */
 enum { MOST_IDLE = 3 };
 static const double IDLE = 0.999;
 
-/* Edge of a kernel that is worth starting threads. */
+/* The smallest edge of a kernel for which threads are started. */
 enum { WORTH_THREADS = 128 };
 
 struct msi_clean_multiscale {
@@ -52,7 +54,7 @@ struct msi_clean_multiscale {
     int64_t half[MSI_CLEAN_MAX_SCALE]; /* half widths of kernels */
     void *psf[MSI_CLEAN_MAX_SCALE];    /* [n_cell][n_channel] twice convolved images */
     int has_psf[MSI_CLEAN_MAX_SCALE];
-    void *fit[MSI_CLEAN_MAX_SCALE]; /* with spec.of_taylor, those of psf; NULL: the setup's */
+    void *fit[MSI_CLEAN_MAX_SCALE]; /* with spec.of_taylor: fits for the scales' PSFs; NULL: the setup's fit */
     int used[MSI_CLEAN_MAX_SCALE];  /* 0: left out because the PSF has no response to it; gain and bias are not set */
     void *searched[MSI_CLEAN_MAX_PLANE]; /* narrow spectra of the searched images */
     void *planes, *mean;                 /* [n_plane], [n_sum][n_pol] images */
@@ -68,9 +70,9 @@ struct msi_clean_multiscale {
     int has_model;
 };
 
-/* A scale that takes part, and its peak of this round. */
+/* The state of a scale during rounds. */
 typedef struct scale_state {
-    int active; /* the peak is up to date; else it is from the last round in which it was */
+    int active; /* 1: the peak is updated in this round; 0: it comes from an earlier round */
     int n_idle; /* rounds in a row that did not lower its peak; after MOST_IDLE the scale is left out until the next
                    call */
     msi_clean_peak peak;
@@ -183,7 +185,8 @@ static int by_power(const msi_cleaner *c)
     return c->spec.scale_rule == MSI_CLEAN_BY_POWER;
 }
 
-/* By terms, scales and pixels are chosen as in tclean's mtmfs. That has no sign, which some options need. */
+/* Return whether scales and pixels are chosen by terms, as in tclean's mtmfs. This quantity has no sign, so it cannot
+ * be used with options that need one. */
 static int by_terms(const msi_cleaner *c)
 {
     const msi_cleaner_spec *s = &c->spec;
@@ -191,10 +194,11 @@ static int by_terms(const msi_cleaner *c)
            !c->setup.join.no_negative && !s->stop_negative;
 }
 
-/* Kernels of tiles are summed pixel by pixel, so wider ones are faster by transforms of whole images. */
+/* The largest half width of a kernel for which tiles are used. Tiles are convolved pixel by pixel; for wider kernels
+ * transforms of whole images are faster. */
 enum { TILES_HALF = 48 };
 
-/* By terms, an engine in the host's memory searches tiles instead of whole images. */
+/* Return whether tiles are searched, not whole images: by terms, with an engine in host memory. */
 static int fits_tiles(const msi_cleaner *c)
 {
     const msi_cleaner_spec *s = &c->spec;
@@ -202,19 +206,22 @@ static int fits_tiles(const msi_cleaner *c)
            largest_half(c) <= TILES_HALF && s->nx >= 6 * largest_half(c) && s->ny >= 6 * largest_half(c);
 }
 
-/* Return the number of sums over channels of which quantities are joined, for each polarisation; 0: of channels. */
+/* Return the number of sums over channels from which a quantity is joined, for each polarisation; 0 if it is joined
+ * from channels. */
 static int n_sum(const msi_cleaner *c)
 {
     return c->spec.squared_join ? 0 : by_terms(c) ? c->spec.n_term : 1;
 }
 
-/* Quantities of sums over channels can be joined from convolved sums; only squared channels need every plane. */
+/* Return the number of images that are convolved to join a quantity: the sums over channels, or all planes for squared
+ * channels. */
 static int n_joined(const msi_cleaner *c)
 {
     return c->spec.squared_join ? c->n_plane : n_sum(c) * c->spec.n_pol;
 }
 
-/* Sample the kernel of scale i in the cleaner's precision. Returned: *out [2 half + 1][2 half + 1], freed by msi_free */
+/* Sample the kernel of scale i in the cleaner's precision. Returned: *out [2 half + 1][2 half + 1], freed by
+ * msi_free */
 static int kernel_pixels(const msi_cleaner *c, int i, void **out)
 {
     const int64_t edge = 2 * kernel_half(&c->spec, i) + 1, n = edge * edge;
@@ -359,7 +366,7 @@ static int64_t bytes(const msi_cleaner *c)
            (fits_tiles(c) ? msi_clean_tiles_bytes(c, largest_half(c)) : 0);
 }
 
-/* One transform and the PSFs of one scale are at work. */
+/* All except one transform and the PSFs of one scale may be paged out. */
 static int64_t paged_bytes(const msi_cleaner *c)
 {
     const int64_t wide = (wide_edge(c, c->spec.nx) / 2 + 8) * wide_edge(c, c->spec.ny);
@@ -369,15 +376,15 @@ static int64_t paged_bytes(const msi_cleaner *c)
            (c->n_plane + n_psf * c->n_cell * c->spec.n_channel) * c->n_pixel * c->real_bytes;
 }
 
-/* A kernel, and the middles of a PSF and of the joined one. */
+/* Host memory for a kernel, and for the middles of a PSF and of the joined PSF. */
 static int64_t while_bytes(const msi_cleaner *c)
 {
     const int64_t n = 2 * largest_half(c) + 1;
     return n * n * (2 * (int64_t)sizeof(double) + c->real_bytes);
 }
 
-/* Compute (P * K)(0) in double precision: the sum over the kernel's pixels. Given: psf  the middle of the joined PSF, as
- * large as the largest kernel */
+/* Compute (P * K)(0) in double precision: the sum over the kernel's pixels. Given: psf  the middle of the joined PSF,
+ * as large as the largest kernel */
 static double central_value(const msi_cleaner *c, const double *psf, const double *kernel, int64_t half)
 {
     const int64_t n = 2 * half + 1, all = 2 * largest_half(c) + 1, first = largest_half(c) - half;
@@ -430,8 +437,8 @@ static int fetch_middle(msi_cleaner *c, int scale, int channel, double *value)
 }
 
 /*
- * By terms: make the rows of a scale from the responses of channels to it. A scale without a Hessian that can be
- * inverted is compared by the mean over channels.
+ * By terms: make the rows of a scale from the channels' responses to it. If the Hessian cannot be inverted, the scale
+ * is compared by the mean over channels.
  */
 static int make_rows(msi_cleaner *c, int scale, const double *response)
 {
@@ -467,7 +474,7 @@ static int make_scale_fit(msi_cleaner *c, int scale)
     return rc;
 }
 
-/* A scale at work. */
+/* The arguments of work on the planes of a scale. */
 typedef struct scale_work {
     msi_cleaner *c;
     msi_clean_call *call; /* NULL for PSFs */
@@ -519,15 +526,15 @@ static int find_power(msi_cleaner *c, int scale, double *power)
     return MSI_OK;
 }
 
-/* Choose the gain and the bias of a scale above 0, or leave the scale out. Without short baselines the PSF has hardly any
- * response to a wide kernel: (P * K)(0) may be negative, or so small that a component, whose flux is the gain times the
- * peak over (P * K)(0), removes more from the residual than is there: gain (P * K * K)(0) > (P * K)(0). */
+/* Choose the gain and the bias of a scale above 0, or leave the scale out. Without short baselines the PSF has little
+ * response to a wide kernel. Then (P * K)(0) may be negative, or so small that a component removes more than the
+ * residual contains: its flux is the gain times the peak over (P * K)(0), and gain (P * K * K)(0) > (P * K)(0). */
 static int choose_gain(msi_cleaner *c, int scale, double peak)
 {
     /* Below this response components consist of rounding errors of the PSF. */
     static const double LEAST_RESPONSE = 1e-6;
-    /* Where (P * K)(0) is above this the condition on the gain holds: (P * K * K)(0) is at most some 1e-3 where (P *
-     * K)(0) passes through zero. */
+    /* If (P * K)(0) is above this, the condition on the gain is met, because (P * K * K)(0) is at most about 1e-3 where
+     * (P * K)(0) passes through zero. */
     static const double SMALL = 1e-3;
     msi_clean_multiscale *m = c->multiscale;
     double power = 1, response = peak;
@@ -547,7 +554,7 @@ static int choose_gain(msi_cleaner *c, int scale, double peak)
     return MSI_OK;
 }
 
-/* Set the gain and the bias of points, which may be left out by the user's wish. */
+/* Set the gain and the bias of points, or leave them out if the specification requires it. */
 static int choose_gain_of_points(msi_cleaner *c, double peak)
 {
     msi_clean_multiscale *m = c->multiscale;
@@ -653,8 +660,9 @@ static int convolve_searched(msi_cleaner *c, int scale, void *out)
     return MSI_OK;
 }
 
-/* Return the width of the border, in pixels, in which a scale is not found: half its width; by power, as observed in
- * tclean, half as much again and one more, so that a point is not found at the very edge, except by mtmfs. */
+/* Return the width in pixels of the border in which a scale is not found: half the scale's width. By power it is 1.5
+ * times as much and one pixel more, as observed in tclean; so a point is not found at the edge itself, except by
+ * mtmfs. */
 static int64_t border_of(const msi_cleaner *c, int scale)
 {
     const double half_width = c->spec.scale[scale] / 2;
@@ -707,7 +715,7 @@ static int make_sums(const msi_clean_call *call, int pol)
     return c->ops->map(c->e, &map);
 }
 
-/* Return the peak of a scale as used to compare scales. */
+/* Return the biased peak of a scale, by which scales are compared. */
 static double biased(const msi_cleaner *c, const rounds *r, int scale)
 {
     return r->scale[scale].peak.key * c->multiscale->bias[scale];
@@ -749,8 +757,8 @@ static int begin_tiles(msi_clean_call *call)
     return MSI_OK;
 }
 
-/* Find the best of all active scales by tiles. Peaks of others may be bounds, but that of the last round's scale is
- * exact. */
+/* Find the best of all active scales by tiles. Its peak and the peak of the last round's scale are exact. Peaks of
+ * other scales may be bounds. */
 static int choose_by_tiles(rounds *r, int *best)
 {
     msi_cleaner *c = r->call->c;
@@ -767,8 +775,8 @@ static int choose_by_tiles(rounds *r, int *best)
     return MSI_OK;
 }
 
-/* Find the peaks of all active scales. *best is the scale of the largest, -1 if none is active; its joined image is in
- * c->multiscale->best, or with tiles that of the scale. */
+/* Find the peaks of all active scales. *best becomes the scale with the largest peak, or -1 if none is active. Its
+ * joined image is in c->multiscale->best; with tiles it is the scale's image. */
 static int choose_scale(rounds *r, int *best)
 {
     msi_clean_call *call = r->call;
@@ -849,8 +857,8 @@ static int apply_tiles(msi_clean_call *call)
     return MSI_OK;
 }
 
-/* Keep a list's components in tiles. If they are too many, all are subtracted from the residual, and tiles begin
- * again. */
+/* Add a list's components to the tiles. If there are too many, all are subtracted from the residual, and the tiles are
+ * started again. */
 static int keep_list(msi_clean_call *call, int scale)
 {
     if (msi_clean_tiles_take(call->c->multiscale->tiles, scale)) return MSI_OK;
@@ -859,7 +867,8 @@ static int keep_list(msi_clean_call *call, int scale)
     return begin_tiles(call);
 }
 
-/* Clean one scale down to `down`, biased. *n is the number of iterations, *end the loop's end. */
+/* Clean one scale down to the biased peak `down`. *n becomes the number of iterations, *end the reason for the loop's
+ * end. */
 static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int64_t *n)
 {
     msi_clean_call *call = r->call;
@@ -897,7 +906,8 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
     return r->tiles ? keep_list(call, scale) : apply_list(call, scale);
 }
 
-/* By power a round may be a single component, after which another pixel may have as high a peak. */
+/* Return the number of idle rounds that are allowed. By power a round may have a single component, and another pixel
+ * may then have an equally high peak. */
 static int most_idle(const rounds *r)
 {
     return by_power(r->call->c) ? 100 : MOST_IDLE;
@@ -913,8 +923,8 @@ static int can_take_part(const rounds *r, int scale)
     return r->call->c->multiscale->used[scale] && !is_stuck(r, scale);
 }
 
-/* Update in the next round the scales whose last known peaks are near that of the scale chosen for this round. Others
- * are updated again as soon as it has fallen to their peaks. */
+/* Activate the scales whose last known peaks are near the peak of the scale chosen for this round. Others are activated
+ * when that peak has fallen to theirs. */
 static void activate(const msi_cleaner *c, rounds *r, int chosen)
 {
     const double near = biased(c, r, chosen) * (1 - c->spec.gain);
@@ -955,7 +965,7 @@ static double least_of(const rounds *r, int scale)
     return by_power(r->call->c) ? threshold * m->power[scale] * m->bias[scale] : threshold;
 }
 
-/* By power, cleaning of Taylor terms ends by the peak of points, whatever scale is chosen. */
+/* Return whether the peak of points decides when cleaning ends, for any chosen scale: by power with Taylor terms. */
 static int ends_by_points(const msi_cleaner *c)
 {
     return by_power(c) && c->spec.of_taylor;
@@ -977,8 +987,8 @@ static double floor_of(const rounds *r, int scale)
     return biased(r->call->c, r, scale) > threshold ? threshold : least_of(r, scale);
 }
 
-/* Run rounds until the biased peak is at the threshold. The number of last rounds, which go down to it, is limited,
- * since each leaves only a few pixels to the next. */
+/* Run rounds until the biased peak is at the threshold. The number of rounds that clean down to the threshold is
+ * limited, because each leaves only a few pixels to the next. */
 static int run_rounds(rounds *r, int *best, msi_clean_end *end)
 {
     msi_clean_call *call = r->call;
@@ -1019,8 +1029,8 @@ static int clear_model(void *of, msi_clean_worker *w, int plane)
     return c->ops->clear(w->e, c->multiscale->model[plane], c->n_wide * c->complex_bytes);
 }
 
-/* Return the tiles that a call can use, or NULL: bounds need the Hessians of all scales; factors of local noise are not
- * in them. */
+/* Return the tiles if a call can use them, otherwise NULL. Their bounds need the Hessians of all scales, and do not
+ * include factors of local noise. */
 static msi_clean_tiles *tiles_of(const msi_clean_call *call)
 {
     const msi_clean_multiscale *m = call->c->multiscale;

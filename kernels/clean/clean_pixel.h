@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Formulas for a pixel, shared by all backends. Every multiply-add is an explicit fma, so that all backends round in
- * the same way, and no other product is added to, so that compilers have nothing to fuse.
+ * Formulas for a pixel, shared by all backends. All backends must round in the same way. Therefore every multiply-add
+ * is an explicit fma, and no other product is an operand of an addition, so that compilers cannot fuse them.
  */
 #ifndef MSI_CLEAN_PIXEL_H
 #define MSI_CLEAN_PIXEL_H
@@ -45,8 +45,9 @@ MSI_CLEAN_FN int msi_clean_cell_of(const msi_clean_cells *c, uint32_t place)
 /* Number of bins between a threshold and the peak, by which lists are cut. */
 enum { MSI_CLEAN_BINS = 1024 };
 
-/* The rule that joins planes into the searched quantity. share [n_channel] are w_c / sum w, in the planes' precision;
- * with n_row, [n_row][n_channel] factors instead, and the quantity is the root of the squares of n_row sums. */
+/* The rule that joins planes into the searched quantity. share [n_channel] are w_c / sum w, in the planes' precision.
+ * If n_row is not 0, share are [n_row][n_channel] factors, and the quantity is the root of the squares of n_row
+ * sums. */
 typedef struct msi_clean_join {
     int n_channel, n_pol;
     int squared;       /* channels are squared */

@@ -51,8 +51,8 @@ static void make_powers(const bands *b, double widest, int k, double *part, doub
     }
 }
 
-/* Compute the inverse of X (weighted least squares) through X = Q R, Q orthonormal under the weights, by Gram-Schmidt
- * applied twice, which avoids the rounding errors of powers: term = R^-1 Q^T W. */
+/* Compute the pseudoinverse of X for weighted least squares: term = R^-1 Q^T W with X = Q R and Q orthonormal under the
+ * weights. Gram-Schmidt is applied twice to avoid the rounding errors of powers. */
 static int invert_least_squares(const bands *b, int n_term, double x[K][N], double *term)
 {
     double q[K][N], r[K][K] = {{0}}, all = 0;
@@ -265,8 +265,9 @@ static double moment(const measure *m, const double a[2], double c, const int ti
     return sum;
 }
 
-/* Compute the three nodes of Gauss's quadrature for a channel of many parts: means of polynomials up to x^5 are exact.
- * From the recurrence of its orthogonal polynomials, after G. H. Golub and J. H. Welsch, Math. Comp. 23, 221 (1969). */
+/* Compute the three nodes of Gauss quadrature for a channel of many parts, so that means of polynomials up to x^5 are
+ * exact. They follow from the recurrence of the orthogonal polynomials: G. H. Golub and J. H. Welsch, Math. Comp. 23,
+ * 221 (1969). */
 static void gauss_nodes(const measure *m, double node[3], double part[3])
 {
     double a[3] = {0}, b[2];
@@ -348,7 +349,7 @@ static int solve(int n, double *a, double *b)
     return 1;
 }
 
-/* Fit a constant: what remains has a weighted mean of 0. */
+/* Fit a constant, so that the difference has a weighted mean of 0. */
 static void fit_constant(seen_spectrum *s)
 {
     double sum = 0, all = 0;
@@ -427,7 +428,7 @@ static void fit_forced(seen_spectrum *s, const double *forced)
     s->term[0] = all > 0 ? sum / all : 0;
 }
 
-/* Compute the mean responses of channels to all their parts. Returns: 0 if the images do not give the sky */
+/* Compute the mean responses of channels over their parts. Returns: 0 if the sky does not follow from the images */
 static int mean_responses(const msi_cleaner *c, int n_pol, const double *response, double *mean)
 {
     const int n = n_pol * n_pol;
@@ -495,7 +496,7 @@ void msi_clean_fit_seen(const msi_cleaner *c, int n_pol, const double *response,
         for (int p = 0; p < n_pol && is_seen; p++) {
             part[i * n_pol + p] = 0;
             for (int q = 0; q < n_pol; q++) part[i * n_pol + p] += response[i * n + p * n_pol + q] * of_sky[q];
-            /* Without samples nothing is known of the response. */
+            /* The response is unknown where there are no samples. */
             if (!isfinite(part[i * n_pol + p])) part[i * n_pol + p] = 0;
         }
         for (int p = 0; p < n_pol && c->weight[k] > 0; p++)

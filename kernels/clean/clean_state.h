@@ -93,8 +93,8 @@ struct msi_cleaner {
     int n_cell, middle_cell;
     void *psf; /* [n_cell][n_channel] */
     int has_psf, has_mask, has_scale_mask;
-    int64_t psf_id;            /* another number for every PSF; of a scale: psf_id + scale */
-    int has_noise, has_factor; /* local noise was measured; it is nowhere zero, and factor is made from it */
+    int64_t psf_id;            /* identifies the PSF; that of a scale is psf_id + scale */
+    int has_noise, has_factor; /* local noise was measured; it is zero nowhere, and factor is set */
     uint8_t *mask, *allow;
     uint16_t *found, *scale_mask; /* scale_mask: NULL unless spec.by_scale */
     void *quantity, *factor;      /* factor: made at first use */
@@ -209,8 +209,8 @@ int msi_clean_subtract_list(msi_clean_call *call, msi_clean_worker *w, int plane
 
 /* ---- Channels and their parts (clean_spectrum.c) ----------------------------------------------------------------- */
 
-/* These implement msi_cleaner_mean, msi_cleaner_combine, msi_cleaner_expand and msi_cleaner_terms on the engine's planes; n_pol planes
- * follow each other in a channel or part. */
+/* These implement msi_cleaner_mean, msi_cleaner_combine, msi_cleaner_expand and msi_cleaner_terms on the engine's
+ * planes; n_pol planes follow each other in a channel or part. */
 int msi_clean_mean(msi_cleaner *c, const msi_clean_planes *part, const msi_clean_planes *channel, int n_pol);
 int msi_clean_combine(msi_cleaner *c, const double *matrix, msi_clean_map map); /* map.matrix is set */
 int msi_clean_expand(msi_cleaner *c, const msi_clean_planes *channel, const msi_clean_planes *part);
@@ -251,15 +251,15 @@ const msi_clean_method *msi_clean_method_find(const char *name, msi_backend back
 /* ---- Spectra and channels' parts (clean_spectrum.c) ------------------------------------------------------------- */
 
 /*
- * msi_clean_forced - make the matrix of a forced spectrum: a = sum w y / sum w f, values a f. A least-squares fit would
- * not do: it would leave a peak in the weighted mean, which would be found again.
+ * msi_clean_forced - make the matrix of a forced spectrum f: values are a f with a = sum w y / sum w f. A least-squares
+ * fit would leave a peak in the weighted mean, which would be found again.
  * Returns:  0, MSI_EARGUMENT (the weighted mean of the spectrum is 0)
  */
 int msi_clean_forced(int n, const double *weight, const double *spectrum, double *fit);
 
 /*
- * msi_clean_fit_of_scale - make the polynomial fit for channels of these responses a_k to a scale: the least squares of
- * m_k a_k to the residuals R_k, times the mean of a_k, by which gains are divided.
+ * msi_clean_fit_of_scale - make the polynomial fit for a scale to which channels have the responses a_k. m_k a_k is
+ * fitted to the residuals R_k by least squares, and multiplied by the mean of a_k, by which gains are divided.
  * Given:    response [n_channel]
  * Returned: fit [n_channel][n_channel]; unchanged if a response is not positive
  * Returns:  0, MSI_EARGUMENT, MSI_ENOMEM
@@ -273,8 +273,8 @@ int msi_clean_fit_of_scale(const msi_cleaner *c, const double *response, double 
 int msi_clean_parts_make(msi_cleaner *c);
 void msi_clean_parts_free(msi_clean_parts *p);
 
-/* msi_clean_diagonalise - diagonalise a symmetric matrix m [n][n] by Jacobi's rotations. Returned: m has the eigenvalues on
- * its diagonal, and the columns of v [n][n] are the eigenvectors. */
+/* msi_clean_diagonalise - diagonalise a symmetric matrix m [n][n] by Jacobi's rotations. Returned: m has the
+ * eigenvalues on its diagonal, and the columns of v [n][n] are the eigenvectors. */
 void msi_clean_diagonalise(int n, long double *m, long double *v);
 
 /* msi_clean_parts_fit - make the matrices of spec's polynomial, after shares have been computed. Returns: 0,

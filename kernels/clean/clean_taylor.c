@@ -9,9 +9,10 @@
 
 enum { N = MSI_TAYLOR_MAX_NODE, T = MSI_TAYLOR_MAX_TERM };
 
-/* ---- Gauss's quadrature from moments, after G. H. Golub and J. H. Welsch, Math. Comp. 23, 221 (1969), section 4 ---- */
+/* ---- Gauss quadrature from moments: G. H. Golub and J. H. Welsch, Math. Comp. 23, 221 (1969), section 4 --------- */
 
-/* A pivot of the moments' matrix below this is rounding: the weights lie at as many frequencies as there were pivots. */
+/* A pivot of the moments' matrix below this is a rounding error. The number of pivots before it is the number of
+ * frequencies. */
 static const long double LEAST_PIVOT = 1e-13L;
 
 /*

@@ -4,18 +4,18 @@
  *
  * A spectrum is a polynomial of n_term coefficients in x = frequency / reference_hz - 1. Its PSFs are
  * P_n = sum w x^n .. for n up to 2 n_term - 2, its residuals R_t = sum w x^t (V - V_model) .., all divided by sum w. A
- * component c changes R_t by sum over q of P_(t+q) c_q, so the terms cannot be cleaned one by one. Instead of samples at
- * many frequencies, take a few nodes x_k with shares g_k of the weight, Gauss's quadrature for the weights of the
- * samples: n_node = 2 n_term - 1 of them, or as many as there are frequencies. With Lagrange's polynomials L_k over the
- * nodes, x^n = sum_k x_k^n L_k(x) for every power that occurs, so
+ * component c changes R_t by sum over q of P_(t+q) c_q, so the terms cannot be cleaned one by one. The many frequencies
+ * of the samples are replaced by a few nodes x_k with shares g_k of the weight, by Gauss quadrature for the weights of
+ * the samples. There are n_node = 2 n_term - 1 nodes, or as many as there are frequencies. With Lagrange's polynomials
+ * L_k over the nodes, x^n = sum_k x_k^n L_k(x) for every power that occurs, so
  *
- *     P_n = sum_k g_k x_k^n p_k          with the PSFs of the nodes  p_k = sum w L_k(x) .. / g_k, which are 1 in the middle
- *     R_t = sum_k g_k x_k^t r_k
+ *     P_n = sum_k g_k x_k^n p_k          with the PSFs of the nodes  p_k = sum w L_k(x) .. / g_k, which are 1 in the
+ *     middle R_t = sum_k g_k x_k^t r_k
  *
- * and a component changes r_k by p_k times its value at node k. That is what a cleaner of joined channels does to
+ * and a component changes r_k by p_k times its value at node k. A cleaner of joined channels does the same with
  * channels of weights g_k at the frequencies of the nodes. Its weighted least-squares polynomial of n_term coefficients
- * is the solution H^-1 R with the Hessian H_tq = P_(t+q)(0), since H_tq = sum_k g_k x_k^(t+q). The residuals r_k are not
- * unique; those of the polynomial H^-1 R are taken.
+ * is the solution H^-1 R with the Hessian H_tq = P_(t+q)(0), because H_tq = sum_k g_k x_k^(t+q). The residuals r_k are
+ * not unique; the values of the polynomial H^-1 R are used.
  */
 #ifndef MSI_CLEAN_TAYLOR_H
 #define MSI_CLEAN_TAYLOR_H
@@ -48,9 +48,9 @@ int msi_clean_taylor_make(msi_clean_taylor *t, int n_term, double reference_hz, 
                           const double *moment);
 
 /*
- * Sums over nodes by which components of terms at a scale are searched: R_t = sum_k g_k x_k^t R_k, with x any linear function
- * of frequency. With the scale's Hessian H_tq = sum_k g_k x_k^(t+q) (P_k * K * K)(0) = L L^T, the root of R^T H^-1 R is the
- * length of L^-1 R.
+ * Sums over nodes that are used to search components of terms at a scale: R_t = sum_k g_k x_k^t R_k, where x is any
+ * linear function of frequency. With the scale's Hessian H_tq = sum_k g_k x_k^(t+q) (P_k * K * K)(0) = L L^T, the root
+ * of R^T H^-1 R is the length of L^-1 R.
  */
 typedef struct msi_clean_taylor_rows {
     double sums[MSI_TAYLOR_MAX_TERM * MSI_TAYLOR_MAX_NODE];    /* [n_term][n_node] from nodes to R_t */

@@ -8,24 +8,26 @@
 #include "core/memory.h"
 #include "kernels/clean/clean_engine_cpu.h"
 
-/* Components are subtracted from tiles one by one; larger numbers are better subtracted from images by transforms. */
+/* TILE: edge of a tile. MOST: components that are subtracted from tiles one by one; more are subtracted from whole
+ * images by transforms. */
 enum { TILE = 64, MOST = 512, N = MSI_TAYLOR_MAX_NODE, T = MSI_TAYLOR_MAX_TERM };
 
-/* Bounds are sums of products in double precision; keys have rounding errors of the planes' precision. */
+/* Bounds are multiplied by this, because keys have rounding errors of the planes' precision. */
 static const double MARGIN = 1.0001;
 
-/* What is kept of a scale. */
+/* The data of a scale. */
 typedef struct scale_tiles {
     msi_clean_tiles_scale given;
-    void *kernel;          /* [2 half + 1][half + 1]: its rows from the middle on */
-    void *convolved, *key; /* key of the mean: NULL */
-    void *psf; /* [n_channel] PSFs convolved once, `half` pixels wider on each side; made by a first component */
+    void *kernel;          /* [2 half + 1][half + 1]: the right half of the kernel's rows, from the middle on */
+    void *convolved, *key; /* images; key is NULL for the mean */
+    void *psf; /* [n_channel] PSFs convolved once, `half` pixels wider on each side; made when first needed */
     int has_response;
     uint8_t *allow;
     int has_allow;
-    double *bound;                         /* [n_tile] */
-    uint8_t *is_exact;                     /* [n_tile] */
-    double *response[MSI_CLEAN_MAX_SCALE]; /* to components of these scales, by the distance in tiles */
+    double *bound;     /* [n_tile] */
+    uint8_t *is_exact; /* [n_tile] */
+    double
+        *response[MSI_CLEAN_MAX_SCALE]; /* bounds of the response to components of each scale, by distance in tiles */
 } scale_tiles;
 
 typedef struct component {
@@ -74,7 +76,7 @@ static void set_value(const msi_clean_tiles *t, void *p, int64_t i, double value
     msi_image_put(p, t->c->spec.precision, i, value);
 }
 
-/* Add factor times n pixels to others. */
+/* Add factor times n pixels of `from` to `to`. */
 static void add_row(const msi_clean_tiles *t, double factor, const void *from, void *to, int64_t n)
 {
     const msi_clean_put_step step = {.from = from, .factor = factor, .add = 1, .out = to};
@@ -217,7 +219,7 @@ static int convolve_psfs(const msi_clean_tiles *t, int scale, int other, int64_t
     return MSI_OK;
 }
 
-/* Find the pixels of a PSF of n pixels at which a component sees a tile d tiles away. */
+/* Find the range of pixels of a PSF that a component has in a tile d tiles away. Given: n  edge of the PSF */
 static void range_of(int64_t d, int64_t n, int64_t *first, int64_t *end)
 {
     *first = msi_clean_most(0, d * TILE - (TILE - 1) + n / 2);
@@ -248,8 +250,8 @@ static void find_largest(const msi_clean_tiles *t, const void *image, int64_t nx
     }
 }
 
-/* Bound the change of keys at one scale, or of the mean, by components of another. Given: psf  memory for n_channel + 1
- * images */
+/* Compute bounds of the changes of keys at scale `to`, or of the mean, by components of scale `from`. Given: psf 
+ * memory for n_channel + 1 images */
 static int respond(msi_clean_tiles *t, int from, int to, void *psf, double *row)
 {
     const int n = t->n_channel, is_mean = to == t->n_scale, n_row = is_mean ? 1 : t->n_term;
@@ -324,7 +326,7 @@ static void subtract(const msi_clean_tiles *t, const component *f, const area *a
 {
     const scale_tiles *o = &t->scale[f->scale];
     const int64_t nx = t->nx + 2 * o->given.half, ny = t->ny + 2 * o->given.half;
-    const int64_t left = f->x - nx / 2, low = f->y - ny / 2; /* where the PSF's pixel (0, 0) lies */
+    const int64_t left = f->x - nx / 2, low = f->y - ny / 2; /* position of the PSF's pixel (0, 0) */
     const int64_t x0 = msi_clean_most(a->x0, left), x1 = msi_clean_least(a->x1, left + nx);
     const int64_t y0 = msi_clean_most(a->y0, low), y1 = msi_clean_least(a->y1, low + ny);
     for (int64_t y = y0; y < y1 && x0 < x1; y++)

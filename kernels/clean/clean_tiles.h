@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Searches for the best component of Taylor terms at several scales, tile by tile, for engines in the host's memory.
+ * Searches for the best component of Taylor terms at several scales, tile by tile, for engines in host memory.
  *
- * A scale's key at a pixel is the root of R^T H^-1 R, the length of a vector L^-1 R (clean_multiscale.c). A component of
- * the scale s changes it at scale p by at most the length of L_s^T c times the Frobenius norm of L_p^-1 A L_s^-T, where
- * A holds the PSFs convolved to both scales, at the distance of the pixel. So the largest key of a tile is at most that
- * of its last computation plus such products. Only tiles that may have the best pixel are computed: components found
- * since are subtracted from the tile's sums R_t and those around it, which are convolved with the scale's kernel.
+ * The key of a scale at a pixel is the root of R^T H^-1 R, which is the length of the vector L^-1 R
+ * (clean_multiscale.c). A component c of scale s changes the key of scale p by at most the length of L_s^T c times the
+ * Frobenius norm of L_p^-1 A L_s^-T, where A has the PSFs convolved to both scales, at the distance of the pixel. So a
+ * tile's largest key is at most the last computed one plus such products. Only tiles that may have the best pixel are
+ * computed. For this, components that were found meanwhile are subtracted from the sums R_t of the tile and its
+ * surroundings, and the sums are convolved with the scale's kernel.
  */
 #ifndef MSI_CLEAN_TILES_H
 #define MSI_CLEAN_TILES_H
@@ -14,7 +15,7 @@
 #include "kernels/clean/clean_state.h"
 #include "kernels/clean/clean_taylor.h"
 
-/* What is known of a scale. Images are in the engine's memory and precision. */
+/* The description of a scale. Images are in the engine's memory and precision. */
 typedef struct msi_clean_tiles_scale {
     int used;
     int64_t half;             /* half width of the kernel in pixels */
@@ -27,8 +28,8 @@ typedef struct msi_clean_tiles_scale {
 
 typedef struct msi_clean_tiles msi_clean_tiles;
 
-/* msi_clean_tiles_bytes - count the bytes that tiles allocate. Given: half  of the largest kernel. Images are then at
- * least six times as wide. */
+/* msi_clean_tiles_bytes - count the bytes that tiles allocate. Given: half  half width of the largest kernel; images
+ * must be at least six times as wide */
 int64_t msi_clean_tiles_bytes(const msi_cleaner *c, int64_t half);
 
 /*
@@ -38,23 +39,24 @@ int64_t msi_clean_tiles_bytes(const msi_cleaner *c, int64_t half);
 int msi_clean_tiles_create(msi_clean_tiles **out, const msi_cleaner *c, void *sums);
 void msi_clean_tiles_free(msi_clean_tiles *t); /* NULL-safe */
 
-/* msi_clean_tiles_set - describe a scale; arrays are borrowed except the kernel, which is copied. */
+/* msi_clean_tiles_set - set the description of a scale. The kernel is copied; other arrays are borrowed. */
 int msi_clean_tiles_set(msi_clean_tiles *t, int scale, const msi_clean_tiles_scale *of);
 
-/* msi_clean_tiles_respond - prepare for components of a scale: bound the changes of all keys by them. Transforms of PSFs
- * are in c->psf_hat; c->work is overwritten. */
+/* msi_clean_tiles_respond - prepare for components of a scale: compute bounds of the changes of all keys. Transforms of
+ * PSFs are in c->psf_hat; c->work is overwritten. */
 int msi_clean_tiles_respond(msi_clean_tiles *t, int scale);
 
-/* msi_clean_tiles_convolved - return the images of a scale in which R_t * K are kept, [n_term]; msi_clean_tiles_key: that
- * of its keys. */
+/* msi_clean_tiles_convolved - return the images R_t * K of a scale, [n_term]. msi_clean_tiles_key - return the image of
+ * its keys. */
 void *msi_clean_tiles_convolved(const msi_clean_tiles *t, int scale);
 void *msi_clean_tiles_key(const msi_clean_tiles *t, int scale);
 
-/* msi_clean_tiles_begin - take the keys of a scale as they are in its image, for a new call. Given: allow  where the scale
- * may be found, copied; NULL: everywhere. Scale n_scale: the mean; its image is R_0. */
+/* msi_clean_tiles_begin - start a new call with the keys in a scale's image. Given: allow  where the scale may be
+ * found, copied; NULL: everywhere. Scale n_scale is the mean, whose image is R_0. */
 void msi_clean_tiles_begin(msi_clean_tiles *t, int scale, const uint8_t *allow);
 
-/* msi_clean_tiles_peak - find the largest key of a scale, or of the mean; if that is not above `least`, a bound of it. */
+/* msi_clean_tiles_peak - find the largest key of a scale or of the mean. If it is not above `least`, the result may be
+ * a bound. */
 void msi_clean_tiles_peak(msi_clean_tiles *t, int scale, double least, msi_clean_peak *peak);
 
 /* msi_clean_tiles_refresh - compute all keys of a scale that may be above `least`. */
@@ -69,7 +71,7 @@ int msi_clean_tiles_take(msi_clean_tiles *t, int scale);
 /* msi_clean_tiles_restore - put all components of a scale taken so far into the engine's list. Returns: their number */
 int64_t msi_clean_tiles_restore(const msi_clean_tiles *t, int scale);
 
-/* msi_clean_tiles_applied - say that the sums have all components taken so far subtracted. */
+/* msi_clean_tiles_applied - must be called when all components taken so far have been subtracted from the sums. */
 void msi_clean_tiles_applied(msi_clean_tiles *t);
 
 #endif

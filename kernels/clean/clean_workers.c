@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Transforms of planes in minor iterations, shared by the devices of a cleaner. The first worker is the cleaner's own
- * device: it has the planes and PSFs, searches them and runs the loops. Each worker has the spectra of the PSFs of its
- * planes. For another device a plane is copied to it, changed there, and copied back; so results do not depend on the
- * number of workers.
+ * device. It has the planes and PSFs, searches them and runs the loops. Each worker has the spectra of the PSFs of its
+ * planes. A plane of another worker is copied to its device, changed there, and copied back. So results do not depend
+ * on the number of workers.
  */
 #include "core/memory.h"
 #include "core/ordered_parallel.h"

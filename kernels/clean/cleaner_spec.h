@@ -28,7 +28,7 @@ enum {
 /* Methods to compute a component's values in the channels. */
 typedef enum msi_clean_fit {
     MSI_CLEAN_FIT_NONE,       /* the residuals at its pixel */
-    MSI_CLEAN_FIT_POLYNOMIAL, /* their polynomial of n_term coefficients in frequency, least squares with the weights */
+    MSI_CLEAN_FIT_POLYNOMIAL, /* a weighted least-squares polynomial of n_term coefficients in frequency */
     MSI_CLEAN_FIT_LOG,        /* a_0 10^(a_1 x + a_2 x^2 ..), x = log10(frequency / mean), n_term coefficients */
     MSI_CLEAN_FIT_FORCED      /* a multiple of spec.spectrum: sum w R / sum w spectrum */
 } msi_clean_fit;
@@ -42,23 +42,24 @@ typedef enum msi_clean_shape {
 
 /* Rules to compare scales and to make components. R is the residual, P the joined PSF, K a scale's kernel. */
 typedef enum msi_clean_scale_rule {
-    MSI_CLEAN_BY_BEAM, /* compares (R * K) times a bias that depends on the beam's width; components (R * K) / (P *
-                          K)(0): as WSClean */
-    MSI_CLEAN_BY_POWER /* compares (R * K)^2 / (P * K * K)(0) times 1 - small_scale_bias s / s_max: the component that
-                          removes most from the squares of the residual; components (R * K) / (P * K * K)(0): as tclean.
-                          Thresholds, mgain and the report's peaks are then of scale 0; a wide scale may be found where
-                          the mask convolved with its kernel is above 0.9, and no scale within three quarters of its
-                          width of an edge, nor at the edge itself. With of_taylor the mask's limit is 0.1, points are
-                          found at the edge, and cleaning ends when the peak of scale 0 is at or below the threshold */
+    MSI_CLEAN_BY_BEAM, /* as WSClean: compares (R * K) times a bias that depends on the beam's width; components are
+                          (R * K) / (P * K)(0) */
+    MSI_CLEAN_BY_POWER /* as tclean: compares (R * K)^2 / (P * K * K)(0) times 1 - small_scale_bias s / s_max, and so
+                          finds the component that reduces the squares of the residual most; components are (R * K) /
+                          (P * K * K)(0). Thresholds, mgain and the report's peaks refer to scale 0. A wide scale may be
+                          found where the mask convolved with its kernel is above 0.9. No scale is found within three
+                          quarters of its width of an edge, nor at the edge itself. With of_taylor the mask's limit
+                          is 0.1, points may be found at the edge, and cleaning ends when the peak of scale 0 is at or
+                          below the threshold */
 } msi_clean_scale_rule;
 
 /* The specification of a cleaner. Members that are zero take the default; msi_cleaner_create copies all of it,
  * including lists. */
 typedef struct msi_cleaner_spec {
-    int64_t nx, ny;        /* size of every plane; at most MSI_CLEAN_MAX_SIZE */
-    int n_channel, n_pol;  /* at most MSI_CLEAN_MAX_CHANNEL, 4, and MSI_CLEAN_MAX_PLANE planes; 0: 1 */
-    unsigned search_pol;   /* bit p: polarisation p is searched, and counts in noise and thresholds; components have a
-                            value in every polarisation, searched or not; 0: all are searched */
+    int64_t nx, ny;       /* size of every plane; at most MSI_CLEAN_MAX_SIZE */
+    int n_channel, n_pol; /* at most MSI_CLEAN_MAX_CHANNEL, 4, and MSI_CLEAN_MAX_PLANE planes; 0: 1 */
+    unsigned search_pol; /* bit p: polarisation p is searched, and used for noise and thresholds; 0: all are. Components
+                            have a value in every polarisation, including those that are not searched */
     const double *weight;  /* [n_channel], >= 0; a channel of weight 0 is ignored, and its planes are not changed; NULL:
                              equal */
     const double *freq_hz; /* [n_channel], for fits */
@@ -70,9 +71,9 @@ typedef struct msi_cleaner_spec {
     msi_precision precision;
     msi_backend backend; /* AUTO: a GPU if there is one */
     int device;          /* CUDA ordinal of the GPU to use */
-    /* Devices that share the transforms of planes in minor iterations, each with its own memory for them: [n_device],
-     * the first is `device`, one may be named twice; results do not depend on them. On the CPU their values are
-     * ignored. 0: only `device`. */
+    /* The devices that share the transforms of planes in minor iterations: [n_device], of which the first is `device`.
+     * n_device 0: only `device`. Each has its own memory for transforms, and may be named twice. Results do not depend
+     * on the devices. On the CPU their values are ignored. */
     int n_device, devices[MSI_CLEAN_MAX_DEVICE];
     int n_thread;       /* 0: as many as OpenMP gives */
     const char *method; /* name of a method of msi_clean_methods; NULL: "list" */
@@ -81,27 +82,27 @@ typedef struct msi_cleaner_spec {
     int stop_negative;  /* if one polarisation is searched: stop when the peak is negative */
     int squared_join;   /* squared channels, see cleaner.h */
     double border;      /* fraction of the image's width and height without components, on each side; < 0.5 */
-    int grid_x,
-        grid_y;        /* cells into which images are divided: a component has the PSFs of the cell that it lies in, and
-                            scales have the gains of the middle cell; 0: 1 */
-    int64_t psf_patch; /* hogbom: subtract the middle square of the PSF, this many pixels wide; 0: all of it */
+    /* Cells into which images are divided. A component has the PSFs of the cell that it lies in, and scales have the
+     * gains of the middle cell; 0: 1. */
+    int grid_x, grid_y;
+    int64_t psf_patch;  /* hogbom: subtract the middle square of the PSF, this many pixels wide; 0: all of it */
     int64_t list_limit; /* list, multiscale: most pixels of a list; 0: 131072 over the number of planes, but at least
                            4096 */
     msi_clean_fit fit;
     int n_term;    /* number of terms of the fit; at most MSI_CLEAN_MAX_TERM */
     int fit_later; /* components are the residuals; the caller fits models by msi_cleaner_fit_seen */
-    int of_taylor; /* the channels are the nodes of Taylor terms (clean_taylor.h). In multiscale the polynomial then
-                         weighs channels by their response to the scale, (P * K * K)(0), which differs between channels;
-                         by power, where scales are found, which component is next and when cleaning ends are
-                         the rules of tclean's mtmfs: the component whose terms together remove most from the squares,
-                         unless no_negative, stop_negative or squared_join is set */
+    /* 1: the channels are the nodes of Taylor terms (clean_taylor.h). In multiscale, the polynomial then weights
+     * channels by their response to the scale, (P * K * K)(0), which differs between channels. By power, the rules of
+     * tclean's mtmfs apply to the masks of scales, the choice of components and the end of cleaning: the next component
+     * is the one whose terms together reduce the squares most, unless no_negative, stop_negative or squared_join is
+     * set. */
+    int of_taylor;
     const double *spectrum; /* [n_channel], for MSI_CLEAN_FIT_FORCED */
-    const double
-        *correction;     /* [n_channel], positive: in searches a channel's weight is multiplied by it, and values of
-                                 residuals are multiplied by it before a fit; NULL: 1 */
-    const double *scale; /* multiscale: [n_scale] full widths in pixels, the first 0, increasing; NULL: 0, 4 b, 8 b ..
-                            below half the image, b = beam_pixel, and 0.4 times the image if that is more than 1.2 times
-                            the last */
+    /* [n_channel], positive: multiplies the weights of channels in searches, and residuals before a fit; NULL: 1 */
+    const double *correction;
+    const double *scale; /* multiscale: [n_scale] full widths in pixels, increasing from 0; NULL: 0, 4 b, 8 b .. below
+                            half the image, with b = beam_pixel, and 0.4 times the image if that is more than 1.2 times
+                            the last one */
     int no_points;       /* by beam: scale 0 is not used, although a list begins with it */
     int n_scale;         /* 0: as many as the default list has; at most MSI_CLEAN_MAX_SCALE */
     double beam_pixel;   /* multiscale: width of the beam */
@@ -151,7 +152,7 @@ typedef struct msi_clean_limits {
     double threshold;    /* Jy/beam, of the joined quantity; 0 or more */
     double mgain;        /* fraction of the peak that is cleaned before a major cycle; 0: 1, no limit */
     int64_t n_iteration; /* at most */
-    int only_found;      /* components are allowed only where earlier calls found some, of the same scale or the next */
+    int only_found;      /* components are allowed only where earlier calls found the same or a neighbouring scale */
     int local_rms;       /* peaks and lists are relative to the noise last measured by msi_cleaner_local_rms */
     msi_clean_component *component; /* [component_capacity] unless NULL: components found are written here, in order */
     void *value;                /* [component_capacity][n_channel][n_pol], precision of the planes, unless NULL: Jy */
@@ -175,7 +176,7 @@ typedef struct msi_clean_report {
 typedef struct msi_clean_local_rms {
     double window_pixel; /* width; > 0 */
     int box;             /* mean square over a square of that width; else weighted by a gaussian of that FWHM */
-    int with_min;        /* at least 0.3 times the modulus of the least residual in that square */
+    int with_min;        /* 1: the noise is at least 0.3 times the modulus of the lowest residual in the window */
     double strength;     /* peaks and lists are multiplied by (least noise / noise)^strength; 0: 1 */
 } msi_clean_local_rms;
 

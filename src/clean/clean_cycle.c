@@ -5,7 +5,7 @@
  *  2. a better accuracy, if the residuals need it;
  *  3. residuals of the new models;
  *  4. for each group: noise, threshold and peak of the exact residual; a group that is worse than before goes back to
- *     its previous model, of which residuals are made again;
+ *     its previous model, and its residuals are made again;
  *  5. the record of convergence, the log, the caller's checkpoint.
  */
 #include "src/clean/clean_cycle.h"

@@ -27,8 +27,8 @@ typedef struct msi_clean_cycle_spec {
  *
  * Given and returned: field  with its cleaners, and with the residuals of its models, which may be non-zero
  * Returns:  0, or any code of gridder and cleaner; MSI_EINTERRUPTED within minor iterations too
- * Notes:    the residuals are exactly those of the models on return, except with -skip-final-iteration. A cycle that raises the peak of a residual is
- *           undone, and the next one cleans half as deep.
+ * Notes:    on return the residuals are exactly those of the models, except with -skip-final-iteration. A cycle that
+ *           raises the peak of a residual is undone, and the next one cleans half as deep.
  */
 int msi_clean_cycles_run(msi_clean_field *field, const msi_clean_cycle_spec *spec);
 

@@ -14,8 +14,9 @@
 /* ---- Spectra that depend on the place ---- */
 
 /*
- * Models are fitted after minor iterations, not component by component: a spectrum is linear in its terms, or, with
- * logarithms, is found best from all flux of a pixel. Bands of rows are fetched, fitted and stored again.
+ * Models are fitted after minor iterations, not component by component. This gives the same result for spectra that are
+ * linear in their terms, and a better one for logarithmic spectra, because all flux of a pixel is fitted. Bands of rows
+ * are fetched, fitted and stored again.
  */
 
 /* Pixels of all planes that are fetched at once. */
@@ -197,7 +198,7 @@ static int n_taylor(const msi_clean_field_spec *spec)
     return (int)spec->options->n_taylor;
 }
 
-/* Without samples there are as many nodes as powers. */
+/* Return the number of cleaned channels. With Taylor terms these are the nodes; without samples, as many as powers. */
 static int n_cleaned(const msi_clean_field_spec *spec)
 {
     if (n_taylor(spec)) return spec->taylor ? spec->taylor->n_node : 2 * n_taylor(spec) - 1;
@@ -366,7 +367,7 @@ static int make_sources(const msi_clean_field *f, msi_clean_group *g, const msi_
     return spec.pol < 0 ? MSI_OK : msi_clean_sources_create(&g->sources, &spec);
 }
 
-/* Give a cleaner the PSFs of the cleaned channels. Given: cell  to which they belong; -1: all */
+/* Give a cleaner the PSFs of the cleaned channels. Given: cell  the cell of the PSFs; -1: all cells */
 static int set_psf(const msi_clean_field *f, msi_cleaner *cleaner, int cell, const msi_planes *psf)
 {
     msi_planes *mean;
@@ -518,8 +519,8 @@ int msi_clean_group_mask(msi_clean_group *g, int64_t n_pixel, uint16_t *buffer, 
     return MSI_OK;
 }
 
-/* Estimates are made before the PSF. The beam is assumed to have the usual width in pixels. The number of scales
- * depends on the longest baseline, for which the narrowest usual beam is assumed. */
+/* Estimates are made before the PSF is known, so the beam is assumed to have the usual width in pixels. The number of
+ * scales depends on the longest baseline, for which the narrowest usual beam is assumed. */
 static const double USUAL_BEAM_PIXEL = 4, LEAST_BEAM_PIXEL = 2, MOST_BEAM_PIXEL = 32;
 
 /* Memory next to a cleaner: held, and temporary. */
@@ -615,7 +616,7 @@ int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder
         .measuring = more.temporary + each.temporary,
         .restoring = restore_host};
     if (!is_paged || on_gpu) return MSI_OK;
-    /* The model and the residual of one channel are at work. */
+    /* All except the model and the residual of one channel may be paged out. */
     const int64_t out = n_cleaner * each.paged + first + planes - bytes_of(shape, 2 * spec->n_pol);
     bytes->host -= out;
     bytes->psfs -= psfs;

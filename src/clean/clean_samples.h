@@ -48,8 +48,8 @@ typedef struct msi_clean_samples {
  */
 int msi_clean_samples_count(msi_clean_samples *samples);
 
-/* msi_clean_samples_taylor - find the nodes that stand for the Taylor terms. Without samples nothing is cleaned, and any
- * nodes do. Returns: as msi_clean_taylor_make */
+/* msi_clean_samples_taylor - find the nodes of the Taylor terms. Without samples nothing is cleaned, and the nodes are
+ * arbitrary. Returns: as msi_clean_taylor_make */
 int msi_clean_samples_taylor(const msi_clean_samples *samples, msi_clean_taylor *taylor);
 
 /* msi_clean_samples_planes - make planes for the images of channels, as msi_gridder_planes. */
@@ -59,8 +59,8 @@ int msi_clean_samples_planes(const msi_clean_samples *samples, int64_t channel, 
  * msi_clean_samples_residual, msi_clean_samples_psf - as msi_gridder_residual and msi_gridder_psf, for the samples of
  * an output channel on all ranks; called by rank 0. The images of the ranks are averaged by weight, in the order of
  * ranks.
- * Given:   model  unchanged; NULL: nothing is subtracted. With Taylor terms planes are [n_plane][n_term], and PSFs are of
- *                 the first powers, one for each plane of psf
+ * Given:   model  unchanged; NULL: nothing is subtracted. With Taylor terms planes are [n_plane][n_term], and PSFs are
+ *                 of the first powers, one for each plane of psf
  * Returns: as those, or the code of a rank that failed
  * Notes:   with several ranks make one channel after the other; with one rank, threads may make channels in parallel.
  */
@@ -69,8 +69,8 @@ int msi_clean_samples_psf(msi_clean_samples *samples, int64_t channel, msi_plane
 
 /*
  * msi_clean_samples_source_psf - make the response to a source at a pixel, with the gains of its facet, shifted to the
- * middle of the image and divided by its value there. In a mosaic, where hardly a field sees the pixel, it is the PSF of
- * all samples, and there are no Taylor terms. Otherwise as msi_clean_samples_psf.
+ * middle of the image and divided by its value there. In a mosaic, the PSF of all samples is used for a pixel with a
+ * low response, and there are no Taylor terms. Otherwise as msi_clean_samples_psf.
  */
 int msi_clean_samples_source_psf(msi_clean_samples *samples, int64_t channel, int64_t x, int64_t y, msi_planes *psf);
 
@@ -81,8 +81,8 @@ int msi_clean_samples_source_psf(msi_clean_samples *samples, int64_t channel, in
  */
 int msi_clean_samples_refine(msi_clean_samples *samples, int64_t channel, double accuracy);
 
-/* msi_clean_samples_drop_plans - free the plans of n channels from the first, with their grids and sorted samples, after
- * the last residual: restoring needs memory, too. Other ranks keep theirs. */
+/* msi_clean_samples_drop_plans - free the plans of n channels from the first, with their grids and sorted samples,
+ * after the last residual: restoring needs memory, too. Other ranks keep theirs. */
 void msi_clean_samples_drop_plans(msi_clean_samples *samples, int64_t first, int64_t n);
 
 /* msi_clean_samples_release - free the gridder of an output channel on all ranks; called by rank 0. Returns: 0, or the

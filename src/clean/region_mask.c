@@ -113,8 +113,8 @@ static int pixel_of_sky(const reading *r, double ra, double dec, double at[2])
 
 /* ---- Numbers ---- */
 
-/* Read a number that is followed by nothing but a unit of one character, which is removed. Returns: the character, 0
- * without; -1 for anything else */
+/* Read a number that may be followed by a unit of one character, which is removed. Returns: the unit; 0 if there is
+ * none; -1 if the text is anything else */
 static int read_with_unit(char *text, double *value)
 {
     char *end;
@@ -583,7 +583,8 @@ static int draw_region(const reading *r, const region *g, uint8_t *mask)
     return MSI_OK;
 }
 
-/* Draw the regions. Without a region before it, one that excludes does so from the whole image. */
+/* Draw the regions. If all regions of DS9 exclude, or the first one of CASA does, pixels are excluded from the whole
+ * image. */
 static int draw_regions(const reading *r, msi_clean_mask *mask)
 {
     const int64_t n = mask->nx * mask->ny;

@@ -90,7 +90,8 @@ template <typename T_, int P_, int CU_, int CV_, int B_, int TU_, int TV_, int N
 
 /*
  * Return the position of element x in a staged row of LENGTH elements. A thread has B blocks of C elements, which it
- * reads in packs of PACK. The first packs of all threads are stored first, then the second packs, and so on.
+ * reads in packs of PACK. Packs are ordered by their index in the block, then by the index of the block in its thread,
+ * then by thread.
  */
 template <int C, int B, int LENGTH, int PACK> __device__ __forceinline__ int pack_place(int x)
 {
