@@ -3,10 +3,10 @@
  * Fourier transforms of some tens to hundreds of points, in the registers of a block's threads.
  *
  * N = A B points j = B a + b become frequencies x = r + A s in two steps. (1) Thread b of B transforms the A points of
- * remainder b, multiplies them by exp(-2 pi i b r / N) and passes them on through shared memory. (2) Thread r of A
- * transforms the B values of remainder r. The inverse takes the same steps in reverse, so that a thread holds the same
- * frequencies in both directions. The first GIVEN of A points may be nonzero; the others, and unused results, cost
- * nothing where the compiler knows them.
+ * remainder b, multiplies them by exp(-2 pi i b r / N) and stores them in shared memory. (2) Thread r of A transforms
+ * the B values of remainder r. The inverse takes the same steps in reverse, so a thread has the same frequencies in
+ * both directions. Only the first GIVEN of A points may be nonzero. Points and results that the compiler knows to be
+ * zero or unused take no time.
  *
  * Source: Cooley & Tukey 1965; Singleton 1969 for odd factors.
  */
@@ -27,7 +27,7 @@ struct root {
 
 constexpr double PI = 3.14159265358979323846264338327950288;
 
-/* Find exp(2 pi i k / n), 0 <= k/n <= 1/8, by its Taylor series. */
+/* Return exp(2 pi i k / n), 0 <= k/n <= 1/8, by its Taylor series. */
 __host__ __device__ constexpr root first_octant_root(int k, int n)
 {
     double x = 2 * PI * k / n, term = 1, sum[2] = {0, 0};
@@ -38,7 +38,7 @@ __host__ __device__ constexpr root first_octant_root(int k, int n)
     return {sum[0], sum[1]};
 }
 
-/* Find exp(2 pi i k / n), 0 <= k < n. */
+/* Return exp(2 pi i k / n), 0 <= k < n. */
 __host__ __device__ constexpr root root_of(int k, int n)
 {
     if (2 * k > n) {
@@ -226,7 +226,7 @@ constexpr bool is_power_of_two(int n)
  */
 template <int N> constexpr int N_TWIST = N < 4 ? 1 : N / 2;
 
-/* Find the number of turns of twist k, in units of 1 / (N unit), where w is exp(2 pi i turns / (N unit)). */
+/* Return the number of turns of twist k, in units of 1 / (N unit), where w is exp(2 pi i turns / (N unit)). */
 constexpr int turns_of_twist(int k, int n, int unit, int turns)
 {
     int size = 2;

@@ -13,7 +13,7 @@
 /* The scale and pixel of a component. */
 typedef struct place {
     int32_t scale, y, x;
-    int64_t at; /* number of its values */
+    int64_t at; /* index of its values */
 } place;
 
 /* Places, and their values [n][n_channel]. */
@@ -193,7 +193,7 @@ enum { LINE = 1024, MAX_TERM = MSI_CLEAN_MAX_TERM };
 
 /* A source in the order of the file. */
 typedef struct source {
-    int64_t i; /* number among the kept ones */
+    int64_t i; /* index in the kept components */
     int32_t scale;
     double flux;
 } source;

@@ -29,11 +29,11 @@ using namespace points;
 using namespace hopper;
 
 constexpr int FETCHERS = 8, SORTERS = 4, WEIGHERS = 12, THREADS = 32 * (FETCHERS + SORTERS + WEIGHERS); /* warps */
-constexpr int TAPS = 8, GROUP = 4;                /* GROUP: rows of a barrier; a fetching warp has one of them */
-constexpr int GRANULE = 32, LAST = 63;            /* bytes that are marked and fetched at once; the last has the rest */
+constexpr int TAPS = 8, GROUP = 4;                /* GROUP: rows of a barrier; a fetching warp copies one of them */
+constexpr int GRANULE = 32, LAST = 63;            /* bytes that are marked together; the last bit is for all others */
 constexpr int MOST_SQUARES = 81, CAPACITY = 1536; /* kernels; visibilities of an item */
-constexpr int FEWEST_ROWS =
-    16; /* rows of a bin; no fewer than two groups, or the rows of one end in the next but one */
+/* The smallest number of rows of a bin: at least two groups, so that the rows of a bin end in the next bin. */
+constexpr int FEWEST_ROWS = 16;
 
 template <typename T> struct geometry {
     static constexpr int CELL = sizeof(cplx<T>);
@@ -215,7 +215,7 @@ template <typename T> struct item_sorter {
     static constexpr int TOUCHED_EACH = (G::ROWS + TAPS + SORT_THREADS - 1) / SORT_THREADS;
     const strip_args<T> &a;
     strip_store<T> &s;
-    uint32_t i; /* the thread's number */
+    uint32_t i; /* index of the thread */
     int rows;   /* rows of a bin */
 
     /* Count the visibilities that begin in each row, and mark the granules that they touch. */
