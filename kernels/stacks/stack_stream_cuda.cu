@@ -19,7 +19,7 @@
  * a visibility, each with different weights, nearly half of all bytes would be weights. Barriers in shared memory count
  * the bytes that have arrived, and the warps that have finished with 8 rows; there are no other waits.
  *
- * The copies alone, without sums, take most of the time.
+ * Most of the time is spent on the copies.
  *
  * Source: Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA"), section 2, for the
  * problem. Strips and ring were developed for this program.

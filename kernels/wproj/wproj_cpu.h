@@ -85,7 +85,7 @@ void msi_wproj_box_to_image(msi_wproj_box *s, int32_t slice, double *sum);
 /*
  * msi_wproj_box_from_model - the transpose: divide a model by the taper, multiply it by the slice's screen, and fill
  * the open box with its transform.
- * Given: model [ny][nx] float or double as the plan's precision says, Jy/pixel
+ * Given: model [ny][nx] float or double, according to the plan's precision; Jy/pixel
  */
 void msi_wproj_box_from_model(msi_wproj_box *s, int32_t slice, const void *model);
 

@@ -707,7 +707,7 @@ int msi_model_images_load(msi_model_images *m, int64_t first, int64_t n, msi_pre
 
 /* ---- The models ---- */
 
-/* Make the text that stands for the models in messages: the first file, and the number of others. */
+/* Make the name of the models for messages: the first file, and the number of others. */
 static int make_names(msi_model_images *m)
 {
     const struct msi_model_files *f = m->files;

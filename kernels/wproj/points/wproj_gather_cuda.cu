@@ -279,7 +279,7 @@ msi_gather_form choose_form(const msi_wproj_job *job, const msi_wproj_points_cla
     return touched > MIN_COVERAGE ? MSI_GATHER_PLACE : MSI_GATHER_GIVEN;
 }
 
-/* Choose the square tiles of the order by place, as many as can be counted. */
+/* Choose square tiles for the order by place: the smallest ones whose number can be sorted. */
 void shape_places(msi_wproj_points_classes *c)
 {
     int64_t side = 32, tiles;

@@ -13,7 +13,7 @@ extern "C" {
 
 typedef enum msi_gather_form {
     MSI_GATHER_GIVEN, /* in the order given; nothing is sorted */
-    MSI_GATHER_PLACE, /* ordered by large tiles, so that footprints meet in the L2 cache */
+    MSI_GATHER_PLACE, /* sorted by large tiles, so that concurrent footprints share the L2 cache */
     MSI_GATHER_STRIP, /* strips of the image stream through shared memory. Needs one plane of kernels, with at most 8
                          taps and 8 sub-offsets; one image, with rows of a multiple of 32 bytes and not too many of
                          them; compute capability 9.0 with 227 KB of shared memory per block. Else PLACE is used */

@@ -122,7 +122,7 @@ template <typename T> struct totals {
     T *out;           /* output of the batch's first visibility */
     int stride;       /* real numbers of a visibility */
     int number;       /* index of the total that a lane holds, of several visibilities together */
-    int number_alone; /* index of one visibility by itself */
+    int number_alone; /* index of the total that a lane has, of a single visibility */
 
     /* Find the place of real number `number` of several visibilities' P images. */
     template <int P> __device__ __forceinline__ int place(int number) const
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     if (!t.own) t.x = t.y = 0;
 
     cplx<T> cell[F::ROWS][F::CU][P] = {};
-    block_places<F::B> at; /* none as yet */
+    block_places<F::B> at; /* no blocks have been read */
     at.u = INT32_MIN;
     for (int b = 0; b < F::B; b++) at.v[b] = INT32_MIN;
     totals<T> to = {(T *)s.part[warp], direct ? 2 * a.n_image : 2 * P, transposed_index<2 * P * F::M>(lane),

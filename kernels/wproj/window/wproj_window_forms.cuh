@@ -409,7 +409,7 @@ template <int CU, int CV, typename T, int P, int N> struct batch_walk {
     batch_store<T, P, N> &b;
     const window_args<T> &a;
     const block_part &part;
-    const cplx<T> *value; /* value of the part's first image; NULL: samples alone */
+    const cplx<T> *value; /* value of the part's first image; NULL: only samples are fetched */
 
     __device__ __forceinline__ int size(int64_t first) const
     {
