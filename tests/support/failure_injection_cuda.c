@@ -39,6 +39,10 @@ WRAP(cudaSetDevice, (int device), (device), cudaErrorInvalidDevice)
 WRAP(cudaMemGetInfo, (size_t * n_free, size_t *n_total), (n_free, n_total), cudaErrorUnknown)
 WRAP(cudaMemcpyAsync, (void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t stream),
      (to, from, n, kind, stream), cudaErrorInvalidValue)
+WRAP(cudaMemcpy2DAsync,
+     (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+      enum cudaMemcpyKind kind, cudaStream_t stream),
+     (to, to_pitch, from, from_pitch, width, height, kind, stream), cudaErrorInvalidValue)
 WRAP(cudaMemsetAsync, (void *p, int value, size_t n, cudaStream_t stream), (p, value, n, stream), cudaErrorInvalidValue)
 WRAP(cudaStreamSynchronize, (cudaStream_t stream), (stream), cudaErrorIllegalAddress)
 WRAP(cudaFuncSetAttribute, (const void *kernel, enum cudaFuncAttribute attribute, int value),

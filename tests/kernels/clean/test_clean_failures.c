@@ -231,19 +231,13 @@ static void test_what_was_called(void **state)
     (void)state;
     static const char *const host[] = {"aligned_alloc", "fftwf_plan_dft_r2c_1d", "fftw_plan_dft_c2r_1d",
                                        "fftwf_plan_dft_c2r_1d", "fftw_plan_dft_r2c_1d"};
-    static const char *const device[] = {"aligned_alloc",
-                                         "cudaMalloc",
-                                         "cudaMemcpyAsync",
-                                         "cudaMemsetAsync",
-                                         "cufftPlan2d",
-                                         "cufftExecR2C",
-                                         "cufftExecC2R",
-                                         "cufftExecD2Z",
-                                         "cufftExecZ2D",
-                                         "cudaLaunchKernel",
-                                         "cudaLaunchCooperativeKernel",
-                                         "cudaLaunchKernelExC",
-                                         "cudaDeviceGetAttribute",
+    static const char *const device[] = {"aligned_alloc",       "cudaMalloc",
+                                         "cudaMemcpyAsync",     "cudaMemcpy2DAsync",
+                                         "cudaMemsetAsync",     "cufftPlanMany",
+                                         "cufftExecR2C",        "cufftExecC2R",
+                                         "cufftExecD2Z",        "cufftExecZ2D",
+                                         "cudaLaunchKernel",    "cudaLaunchCooperativeKernel",
+                                         "cudaLaunchKernelExC", "cudaDeviceGetAttribute",
                                          "cudaFuncSetAttribute"};
     const int on_gpu = clean_backend == MSI_BACKEND_CUDA;
     for (size_t i = 0; i < (on_gpu ? sizeof device / sizeof *device : sizeof host / sizeof *host); i++) {
