@@ -433,6 +433,19 @@ int msi_gridder_estimate(const msi_gridder *g, int64_t n_sample, int64_t n_row, 
     return rc;
 }
 
+int msi_gridder_estimate_stored(const msi_gridder *g, msi_gridder_report *report)
+{
+    msi_plan_request request = make_request(g);
+    request_stored_samples(&request, &g->store);
+    msi_strategy_choice best;
+    const int rc = msi_strategy_plan(&best, &request, g->strategy->backend, request.host_bytes, &g->report);
+    *report = best.report;
+    report->store_bytes = msi_gridder_store_bytes(g, request.n_sample, request.n_row);
+    report->spilled_bytes = 0;
+    msi_strategy_choice_free(&best);
+    return rc;
+}
+
 /* ---- Samples ---------------------------------------------------------------------------------------------------- */
 
 /* Free everything derived from the samples, which are about to change. */

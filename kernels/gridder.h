@@ -281,6 +281,10 @@ int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t 
 int msi_gridder_estimate(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda,
                          double w_max_lambda, msi_gridder_report *report);
 
+/* msi_gridder_estimate_stored - plan for the samples that were added, on the CPU and in memory. Returned, returns: as
+ * msi_gridder_estimate */
+int msi_gridder_estimate_stored(const msi_gridder *g, msi_gridder_report *report);
+
 /* msi_gridder_free - NULL-safe. */
 void msi_gridder_free(msi_gridder *g);
 

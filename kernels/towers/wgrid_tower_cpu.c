@@ -311,10 +311,10 @@ typedef struct tower_cpu {
     double *sum; /* [nx][ny] see msi_image_sum_add */
 } tower_cpu;
 
-/* Return the bytes of the part of a whole plane that subgrids cover: at most a subgrid beyond the samples. */
+/* Return the bytes of the part of a whole plane that subgrids cover: at most a core and a margin beyond the samples. */
 static int64_t touched_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers)
 {
-    return msi_wgrid_plane_touched(plan, towers->size);
+    return msi_wgrid_plane_touched(plan, towers->core + towers->margin);
 }
 
 int64_t msi_wgrid_tower_cpu_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_thread)

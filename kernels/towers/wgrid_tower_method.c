@@ -265,6 +265,7 @@ static int make_tower_plan(msi_plan **out, const msi_strategy *strategy, const m
     tower_plan *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
     int rc = choose_towers(p, backend, request);
+    if (!rc && backend->uses_threads) msi_wgrid_plan_find_parts(&p->common.wgrid, request);
     if (!rc) rc = backend->resident(&p->common.wgrid, &p->towers, request, &p->common.n_resident);
     if (!rc) rc = report_tower_plan(p, backend, request, r);
     if (rc) {

@@ -237,6 +237,7 @@ static int make_plan(msi_plan **out, const msi_strategy *strategy, const msi_pla
     const msi_wgrid_request wanted =
         msi_wgrid_request_of(request, s->plan_for == MSI_BACKEND_CPU ? &msi_wgrid_cpu_cost : backend->cost);
     int rc = msi_wgrid_plan_make(&p->wgrid, &wanted);
+    if (!rc && backend->uses_threads) msi_wgrid_plan_find_parts(&p->wgrid, request);
     if (!rc && backend->check) rc = backend->check(&p->wgrid);
     if (!rc) rc = backend->resident(&p->wgrid, request, &p->n_resident);
     if (!rc) rc = report_plan(p, backend, request, r);

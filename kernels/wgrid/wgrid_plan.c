@@ -185,6 +185,42 @@ int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request)
     return MSI_OK;
 }
 
+/* Mark the parts of the v axis with samples of a segment. */
+static void mark_parts(const msi_wgrid_plan *plan, const msi_vis_segment *s, uint8_t *has_part)
+{
+    double low_hz = HUGE_VAL, high_hz = 0;
+    for (int32_t c = 0; c < s->n_chan; c++) {
+        low_hz = fmin(low_hz, s->freq_hz[c]);
+        high_hz = fmax(high_hz, s->freq_hz[c]);
+    }
+    const double per_m_hz = plan->image.cell_y_rad / MSI_SPEED_OF_LIGHT * MSI_V_PARTS;
+    for (int64_t row = 0; row < s->n_row; row++) {
+        const double *uvw = s->uvw_m + 3 * row;
+        const double v = uvw[2] < 0 ? -uvw[1] : uvw[1]; /* see msi_locate */
+        const double a = v * low_hz * per_m_hz, b = v * high_hz * per_m_hz, half = 0.5 * MSI_V_PARTS;
+        /* Samples beyond the grid are not in the store of an image. */
+        const int first = (int)fmax(0, floor(fmin(a, b) + half)),
+                  last = (int)fmin(MSI_V_PARTS - 1, floor(fmax(a, b) + half));
+        for (int k = first; k <= last; k++) has_part[k] = 1;
+    }
+}
+
+void msi_wgrid_plan_find_parts(msi_wgrid_plan *plan, const msi_plan_request *request)
+{
+    const msi_vis_store *s = request->store;
+    memset(plan->has_part, 0, sizeof plan->has_part);
+    plan->knows_parts = s && !s->gpu && !s->bytes_file && !request->spec->predict;
+    if (!plan->knows_parts) return;
+#pragma omp parallel
+    {
+        uint8_t of_thread[MSI_V_PARTS] = {0};
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < s->n_segment; i++) mark_parts(plan, &s->segment[i], of_thread);
+#pragma omp critical
+        for (int k = 0; k < MSI_V_PARTS; k++) plan->has_part[k] |= of_thread[k];
+    }
+}
+
 void msi_wgrid_plan_report(const msi_wgrid_plan *plan, msi_gridder_report *report)
 {
     const msi_wgrid_geometry *g = &plan->grid;

@@ -13,14 +13,19 @@
 extern "C" {
 #endif
 
+/* Parts of the v axis of a padded grid. */
+enum { MSI_V_PARTS = 1024 };
+
 typedef struct msi_wgrid_plan {
     msi_image_geometry image;
     msi_wgrid_geometry grid;
     msi_pswf window;   /* along u and v */
     msi_pswf w_window; /* along w; same width, its own oversampling */
     msi_precision precision;
-    int device;            /* CUDA ordinal, for the GPU backend */
-    int64_t v_reach;       /* |v| of all samples, in cells; 0: unknown */
+    int device;      /* CUDA ordinal, for the GPU backend */
+    int64_t v_reach; /* |v| of all samples, in cells; 0: unknown */
+    int knows_parts; /* 1: parts of the v axis without a sample have 0 in has_part */
+    uint8_t has_part[MSI_V_PARTS];
     int64_t batch_samples; /* largest number of samples on the GPU (but at least one segment); 0: as many as fit */
     double error_estimate; /* relative L2 of the image: windows, rounding, phases */
     double cost_s;         /* estimated seconds for one image plane on one unit of the backend */
@@ -75,6 +80,10 @@ int64_t msi_wgrid_plan_least_device_bytes(const msi_wgrid_plan *plan, const msi_
 /* msi_wgrid_plan_lay_tiles - choose the smallest tiles whose number times that of the w-planes is at most
  * most_buckets. */
 void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets);
+
+/* msi_wgrid_plan_find_parts - find the parts of the v axis that have samples, which bounds the rows of a plane that they
+ * touch. Nothing is found if samples are unknown or in a file, or for predictions, whose samples may change. */
+void msi_wgrid_plan_find_parts(msi_wgrid_plan *plan, const msi_plan_request *request);
 
 /* ---- Strategies of the default gridder, and functions that whole planes and w-towers share ---- */
 

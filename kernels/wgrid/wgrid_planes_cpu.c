@@ -33,12 +33,30 @@ int64_t msi_wgrid_plane_bytes(const msi_wgrid_plan *plan)
     return (plan->grid.nv + 2 * G) * row_stride(&plan->grid) * msi_complex_bytes(plan->precision);
 }
 
-int64_t msi_wgrid_plane_touched(const msi_wgrid_plan *plan, int64_t more)
+/* Count the rows of tiles with samples, and as many more on either side. The system gives memory in pages of up to
+ * page_rows rows: it fills shorter gaps. */
+static int64_t count_rows(const msi_wgrid_plan *plan, int64_t beyond, int64_t page_rows)
 {
     const msi_wgrid_geometry *g = &plan->grid;
-    const int64_t n_row = 2 * (plan->v_reach + g->tile + 2 * g->width + 2 + more);
+    int64_t n_row = 0, end = -g->nv; /* end: first row after the last range */
+    for (int64_t k = 0; k < MSI_V_PARTS; k++) {
+        if (!plan->has_part[k]) continue;
+        const int64_t first = k * g->nv / MSI_V_PARTS - beyond, next = (k + 1) * g->nv / MSI_V_PARTS + 1 + beyond;
+        n_row += first - end > page_rows ? next - first + page_rows : next - end;
+        end = next;
+    }
+    return n_row;
+}
+
+int64_t msi_wgrid_plane_touched(const msi_wgrid_plan *plan, int64_t more)
+{
+    enum { PAGE_BYTES = 2 << 20 };
+    const msi_wgrid_geometry *g = &plan->grid;
+    const int64_t beyond = g->tile + 2 * g->width + 2 + more;
     const int64_t all = msi_wgrid_plane_bytes(plan), row_bytes = row_stride(g) * msi_complex_bytes(plan->precision);
-    return plan->v_reach && n_row * row_bytes < all ? n_row * row_bytes : all;
+    const int64_t within = plan->v_reach ? 2 * (plan->v_reach + beyond) * row_bytes : all;
+    const int64_t counted = plan->knows_parts ? count_rows(plan, beyond, PAGE_BYTES / row_bytes + 1) * row_bytes : all;
+    return within < counted ? within < all ? within : all : counted < all ? counted : all;
 }
 
 static int make_taps(msi_wgrid_planes *p)

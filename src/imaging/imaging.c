@@ -488,6 +488,27 @@ int msi_imaging_plan_gridders(msi_imaging_run *r)
     return r->options->dry_run ? MSI_OK : bind_gridders(r);
 }
 
+/* Log the memory that the samples need, now that they are read: fewer w-planes and rows of them than the longest baseline
+ * allows. Nothing is logged for runs whose grids have other sizes. */
+static void report_loaded(const msi_imaging_run *r)
+{
+    enum { MOST_CHANNELS = 16 }; /* planning takes milliseconds for each */
+    const msi_options *o = r->options;
+    const msi_imaging_plan *p = &r->plan;
+    if (p->gridder.backend != MSI_BACKEND_CPU || p->gridder.n_tile > 1 || p->paged_bytes || p->spilled_bytes ||
+        r->facets || r->mosaic || r->beam || r->ranks->size > 1 || o->channels_out > MOST_CHANNELS)
+        return;
+    const msi_imaging_need need = {.options = o,
+                                   .gridder = r->gridder[0],
+                                   .loaded = r->gridder,
+                                   .planes = r->planes,
+                                   .n_plane = r->n_plane,
+                                   .channels = &r->channels,
+                                   .n_gpu = 1};
+    msi_imaging_plan plan;
+    if (!msi_imaging_plan_make(&plan, &need)) msi_imaging_report_memory(&plan);
+}
+
 /* ---- Weigh ---- */
 
 static int check_inner_taper(const msi_imaging_run *r)
@@ -842,6 +863,7 @@ static int image_interval(msi_imaging_run *r)
     if (!r->is_planned) MSI_TRY(msi_imaging_plan_gridders(r));
     if (!r->is_empty) MSI_TRY(msi_imaging_move_to_gpu(r));
     t.loaded_s = msi_wall_s();
+    if (!r->is_empty) report_loaded(r);
     MSI_TRY(weigh_samples(r));
     MSI_TRY(msi_imaging_facets_respond(r));
     MSI_TRY(msi_imaging_mosaic_channels(r));

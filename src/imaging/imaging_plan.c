@@ -395,6 +395,27 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
     return MSI_OK;
 }
 
+/* Plan the gridders of the output channels: the largest one, and the bytes of all stores. */
+static int plan_gridders(msi_imaging_plan *plan, const msi_imaging_need *need)
+{
+    const int64_t n_channel = need->options->channels_out;
+    const msi_imaging_scan *scan = &need->scan;
+    msi_gridder_report *r = &plan->gridder;
+    if (!need->loaded) {
+        MSI_TRY(msi_gridder_estimate(need->gridder, scan->n_sample / n_channel, scan->n_row, scan->w_min_lambda,
+                                     scan->w_max_lambda, r));
+        plan->store_bytes = (r->store_bytes + r->spilled_bytes) * n_channel;
+        return MSI_OK;
+    }
+    for (int64_t c = 0; c < n_channel; c++) {
+        msi_gridder_report of_channel;
+        MSI_TRY(msi_gridder_estimate_stored(need->loaded[c], &of_channel));
+        plan->store_bytes += of_channel.store_bytes + of_channel.spilled_bytes;
+        if (!c || of_channel.grid_bytes > r->grid_bytes) *r = of_channel;
+    }
+    return MSI_OK;
+}
+
 int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
 {
     const msi_options *o = need->options;
@@ -403,12 +424,10 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     const int64_t weighting = weighting_bytes(need);
     *plan = (msi_imaging_plan){.output_bytes = need->output_bytes};
     MSI_TRY(check_size(&o->geometry));
-    MSI_TRY(msi_gridder_estimate(need->gridder, scan->n_sample / o->channels_out, scan->n_row, scan->w_min_lambda,
-                                 scan->w_max_lambda, r));
+    MSI_TRY(plan_gridders(plan, need));
     plan->one_image_bytes = one_image_bytes(need, r->precision);
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
-    plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;
     /* The samples of all joined channels stay on the device, since residuals are made from them. */
     if (o->clean.niter && o->clean.join_channels) plan->device_bytes *= o->channels_out;
     if (o->clean.niter) count_checkpoint(plan, need);

@@ -21,8 +21,10 @@ typedef struct msi_imaging_scan {
 typedef struct msi_imaging_need {
     const msi_options *options;
     const msi_gridder *gridder; /* an empty gridder of one output channel, as in the run */
-    const msi_plane *planes;    /* [n_plane] */
-    int n_plane;                /* planes of each output channel, without the PSF */
+    /* [channels_out] the gridders of all output channels, with their samples: the plan is made for these; NULL: for scan */
+    msi_gridder *const *loaded;
+    const msi_plane *planes; /* [n_plane] */
+    int n_plane;             /* planes of each output channel, without the PSF */
     const msi_output_channels *channels;
     int64_t output_bytes; /* size of the files */
     int n_gpu;            /* GPUs that share the channels; at least 1 */

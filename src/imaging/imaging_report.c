@@ -123,6 +123,15 @@ void msi_imaging_report_subject(const msi_imaging_run *run)
 
 /* ---- The plan ---- */
 
+void msi_imaging_report_memory(const msi_imaging_plan *p)
+{
+    const int64_t all = p->store_bytes + p->grid_bytes + p->image_bytes + msi_unplanned_bytes(p->gridder.backend);
+    msi_log_info("memory for the samples that were read: visibilities %.3f GB, grids %.3f GB, images %.3f GB; in all "
+                 "%.3f GB",
+                 1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
+                 1e-9 * (double)all);
+}
+
 void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
 {
     const msi_gridder_report *r = &p->gridder;

@@ -162,6 +162,9 @@ void msi_imaging_report_subject(const msi_imaging_run *run);
 /* Log the plan: memory, disk and the gridder. */
 void msi_imaging_report_plan(const msi_imaging_plan *plan, const msi_options *options);
 
+/* Log the memory of a plan for the samples that were read. */
+void msi_imaging_report_memory(const msi_imaging_plan *plan);
+
 /* Log the samples that a dry run found, and the estimated time of a run. */
 void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_scan *scan);
 

@@ -152,6 +152,9 @@ def check_paged(s):
         log, free_s, free_mb = joined(s, "whole", ms, *words)
         limit_mb = least_mb(s, ms, *JOINED, *words, "-j", 2, "-name", "none")
         s.must("not in use" not in log, "%s: no limit, %.0f MB planned, %.0f MB used" % (title, planned_mb(log), free_mb))
+        read_mb = 1000 * float(re.search(r"memory for the samples that were read: .* in all ([0-9.]+) GB", log)[1])
+        s.must((free_mb <= read_mb or sanitized(s.msimage)) and read_mb <= planned_mb(log) + unplanned_mb(log),
+               "%s: %.0f MB planned once samples are read" % (title, read_mb))
         log, paged_s, paged_mb = joined(s, "paged", ms, *words, "-abs-mem", limit_mb / 1000, "-temp-dir", s.folder)
         s.must(re.search(r"disk: [0-9.]+ GB of images that are not in use in temporary files.*in " + re.escape(s.folder), log) is not None,
                "%s: with %.0f MB images are in files" % (title, limit_mb))
