@@ -165,7 +165,8 @@ static int create_workers(msi_gridder *g, const msi_plan_request *request, const
 
 static int64_t free_host_bytes(const msi_gridder *g)
 {
-    if (g->spec.grid_bytes) return g->spec.grid_bytes;
+    /* Plans on a GPU need only lists on the host, whose length depends on the samples. */
+    if (g->spec.grid_bytes && g->strategy->backend == MSI_BACKEND_CPU) return g->spec.grid_bytes;
     int64_t limit = g->spec.memory_bytes ? g->spec.memory_bytes : msi_memory_limit();
     return limit - msi_memory_in_use();
 }

@@ -65,12 +65,13 @@ typedef struct msi_gridder_spec {
     int n_slice;          /* wproj: slices of w, each with its own transform; 0: automatic */
     msi_kernel_lookup kernel; /* wproj */
     int device;               /* CUDA ordinal of the GPU to use, which holds the planes */
-    int n_worker;          /* number of GPUs that share the work of images, residuals and predictions; 0: only device */
-    const int *worker;     /* [n_worker] their CUDA ordinals; one may occur several times */
-    int n_thread;          /* 0: as many as OpenMP gives */
-    int64_t memory_bytes;  /* host memory that the gridder may use; 0: msi_memory_limit() */
-    int64_t store_bytes;   /* part of it for stored visibilities; more go to temp_dir; 0: no separate limit */
-    int64_t grid_bytes;    /* part of it for the grids of plans; 0: all that is not in use when a plan is made */
+    int n_worker;         /* number of GPUs that share the work of images, residuals and predictions; 0: only device */
+    const int *worker;    /* [n_worker] their CUDA ordinals; one may occur several times */
+    int n_thread;         /* 0: as many as OpenMP gives */
+    int64_t memory_bytes; /* host memory that the gridder may use; 0: msi_memory_limit() */
+    int64_t store_bytes;  /* part of it for stored visibilities; more go to temp_dir; 0: no separate limit */
+    int64_t
+        grid_bytes; /* part of it for the grids of plans on the CPU; 0: all that is not in use when a plan is made */
     const char *temp_dir;  /* directory for the part of the store that does not fit; NULL: $TMPDIR or /tmp */
     double longest_lambda; /* upper limit of |u| and |v|, for memory plans before samples are added; 0: unknown */
     msi_plan_pins pins;    /* all 0 except in measurements */

@@ -274,6 +274,43 @@ static void test_predictions_at_once(void **state)
     check_at_once(&wide, "subgrid");
 }
 
+/* The memory for grids on the host does not limit the choice of a GPU's plan: w-towers are faster, and have more lists. */
+static void test_grid_bytes(void **state)
+{
+    const msi_case large = {
+        .name = "large", .nx = 8192, .ny = 8192, .field_x_rad = 0.08, .w_ratio = 0.1, .n_row = 4000, .n_chan = 2};
+    msi_case_data data;
+    msi_gridder_report report[2];
+    (void)state;
+    msi_case_make(&data, &large, 1);
+    float *pixel = msi_test_alloc(8192 * 8192, sizeof *pixel);
+    double sum_weight;
+    int64_t n_vis;
+    for (int i = 0; i < 2; i++) {
+        msi_gridder *g = NULL;
+        msi_gridder_spec spec = spec_of(&data, NULL, 0);
+        msi_image image = {.geometry = data.geometry,
+                           .n_plane = 1,
+                           .precision = MSI_FP32,
+                           .pixel = pixel,
+                           .sum_weight = &sum_weight,
+                           .n_vis = &n_vis};
+        spec.predict = 0;
+        spec.accuracy = 1e-5;
+        spec.precision = MSI_PRECISION_FP32;
+        spec.grid_bytes = i;
+        assert_int_equal(msi_gridder_create(&g, &spec), 0);
+        assert_int_equal(msi_gridder_add(g, &data.block), 0);
+        assert_int_equal(msi_gridder_image(g, &image), 0);
+        msi_gridder_report_get(g, &report[i]);
+        msi_gridder_free(g);
+    }
+    assert_string_equal(report[0].strategy, "subgrid");
+    assert_string_equal(report[1].strategy, report[0].strategy);
+    free(pixel);
+    msi_case_free(&data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
@@ -283,7 +320,8 @@ int main(void)
                                        cmocka_unit_test(test_host_copies),
                                        cmocka_unit_test(test_streams),
                                        cmocka_unit_test(test_device_that_is_not_there),
-                                       cmocka_unit_test(test_predictions_at_once)};
+                                       cmocka_unit_test(test_predictions_at_once),
+                                       cmocka_unit_test(test_grid_bytes)};
     if (!msi_gpu_available()) {
         printf("skipped: %s\n", msi_gpu_describe(0));
         return 77;
