@@ -185,7 +185,7 @@ pixel_rule pixel_rule_of(const msimage_gridder *g)
             i.cell_y_rad,
             g->l_rad,
             g->m_rad,
-            (bool)g->spec.ignores_w,
+            g->spec.ignores_w || msi_library_goes_beyond(g),
             (bool)g->spec.divides_by_n,
             (bool)g->is_xy};
 }

@@ -34,17 +34,11 @@ static int64_t work_bytes(const msimage_gridder *g, int n_plane)
     return n_plane * count_pixels(g) * msi_image_pixel_bytes(g->precision);
 }
 
-/* Return 1 if pixels beyond the horizon have values, as in ducc0. If images are divided by n, these pixels are 0. */
-static int goes_beyond(const msimage_gridder *g)
-{
-    return g->is_xy && !g->spec.ignores_w && !g->spec.divides_by_n;
-}
-
 /* Return 1 - l^2 - m^2 at pixel x of row y, computed as the kernels do; 1 if there is no horizon. */
 static double one_minus_r2(const msimage_gridder *g, int64_t x, int64_t y)
 {
     const msi_image_geometry *i = &g->geometry;
-    if (g->spec.ignores_w || goes_beyond(g)) return 1;
+    if (g->spec.ignores_w || msi_library_goes_beyond(g)) return 1;
     const double l = g->l_rad + (double)(i->nx / 2 - x) * i->cell_x_rad,
                  m = g->m_rad + (double)(y - i->ny / 2) * i->cell_y_rad;
     return 1 - l * l - m * m;
@@ -181,7 +175,7 @@ static msi_gridder_spec inner_spec(const msimage_gridder *g)
     return (msi_gridder_spec){.geometry = g->geometry,
                               .l_center_rad = s->ignores_w ? 0 : g->l_rad,
                               .m_center_rad = s->ignores_w ? 0 : g->m_rad,
-                              .goes_beyond = goes_beyond(g),
+                              .goes_beyond = msi_library_goes_beyond(g),
                               .n_plane = g->n_plane,
                               .predict = s->task == MSIMAGE_PREDICT,
                               /* For callers whose arrays are on the GPU, images are made through planes, which stay

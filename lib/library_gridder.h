@@ -65,6 +65,13 @@ struct msimage_gridder {
     int64_t n_fetched; /* number of blocks fetched from the GPU since the prediction */
 };
 
+/* msi_library_goes_beyond - return 1 if pixels beyond the horizon have values, as in ducc0. If images are divided by n,
+ * these pixels are 0. */
+static inline int msi_library_goes_beyond(const msimage_gridder *g)
+{
+    return g->is_xy && !g->spec.ignores_w && !g->spec.divides_by_n;
+}
+
 /* ---- Samples (library_samples.c) -------------------------------------------------------------------------------- */
 
 /* msi_library_check - check samples. Given: freq_hz  of the samples, in host memory. Returns: 0, MSI_EARGUMENT,

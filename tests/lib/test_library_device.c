@@ -213,14 +213,15 @@ static void test_places(void **state)
     static const place places[][3] = {{HOST, HOST, HOST},         {DEVICE, DEVICE, DEVICE},
                                       {REGISTERED, DEVICE, HOST}, {HOST, DEVICE, REGISTERED},
                                       {DEVICE, HOST, DEVICE},     {MANAGED, MANAGED, MANAGED}};
-    for (int k = 0; k < 12; k++) {
+    for (int k = 0; k < 16; k++) {
         const msimage_convention convention = k % 2 ? MSIMAGE_XY : MSIMAGE_SKY;
         const msimage_precision precision = k / 2 % 2 ? MSIMAGE_FP32 : MSIMAGE_FP64;
         way w = way_of(convention, precision, MSIMAGE_CPU);
         w.spec.sums_in_double = k / 4 == 1;
         w.spec.divides_by_n = k / 4 == 1;
         w.spec.ignores_w = k / 4 == 2;
-        w.spec.center_x_rad = k / 4 == 1 ? 0.05 : 0;
+        /* In ducc0's convention pixels beyond the horizon have values. */
+        w.spec.center_x_rad = k / 4 == 1 ? 0.05 : k / 4 == 3 && convention == MSIMAGE_XY ? 0.99 : 0;
         w.spec.center_y_rad = k / 4 == 1 ? -0.08 : 0;
         /* Samples beyond the uv plane are processed on the host. */
         observe(&a, k / 4 == 2 && convention == MSIMAGE_XY ? 1.7 : 0.9);
