@@ -93,7 +93,7 @@ def check_pictures(s):
     log = "".join(process.communicate(timeout=GUARD_S))
     s.must(process.returncode == 0 and sorted(os.listdir(folder)) == ["o-dirty.fits", "o-image.fits"], "%s: %s" % (call, os.listdir(folder)))
     s.must(np.array_equal(fits.getdata(os.path.join(folder, "o-dirty.fits")), s.image), "the image of a run whose picture failed")
-    s.must(re.search("warning: o-dirty.png: .*signal 11 .*this picture is not made", log), "the warning: " + log)
+    s.must(re.search("warning: o-dirty.png: .*signal 11 .*the picture is not made", log), "the warning: " + log)
     s.must(re.search("wrote 2 files in .*: o-dirty.fits, o-image.fits", log), "what was written")
     png = os.path.join(os.path.dirname(s.msimage), "msimage-png")
     s.end(s.start(call, "-quiet", "-name", "o.png", "../o-dirty.fits", program=png), 5, "o.png: .*signal 11")
