@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional, Sequence
 import numpy as np
 
 from ._arrays import ArrayLike, ArrayTypeError, Given, real_argument
-from ._gridder import (UINT8, ImagesHeld, array_argument, backend_argument, has, other_array, require, thread_count,
+from ._gridder import (UINT8, ImagesHeld, array_argument, backend_argument, check_array, other_array, require, thread_count,
                        whole_argument, word_argument)
 from ._library import CALLBACKS, Calls, ffi, lib, one_at_a_time
 
@@ -101,7 +101,7 @@ class Cleaner(ImagesHeld):
         self._call(lib.msimage_cleaner_psf, self._c, given.pointer())
         if mask is not None:
             allowed = Given(array_argument(mask, "mask"))
-            has(allowed, "mask", UINT8, (nx, ny))
+            check_array(allowed, "mask", UINT8, (nx, ny))
             self._call(lib.msimage_cleaner_mask, self._c, allowed.pointer("uint8_t[]"))
 
     def __repr__(self) -> str:
@@ -112,7 +112,7 @@ class Cleaner(ImagesHeld):
         given = []
         for name, image in zip(("residual", "model"), images):
             one = Given(other_array(image, name))
-            has(one, name, self.dtype, self.shape)
+            check_array(one, name, self.dtype, self.shape)
             if not one.is_contiguous or not one.is_writeable:
                 raise ValueError(f"{name}: the array has gaps or is not writeable")
             given.append(one)

@@ -85,7 +85,7 @@ def require(holds: bool, message: str) -> None:
         raise RuntimeError(message)
 
 
-def has(array: Given, name: str, dtype: np.dtype, shape: tuple, axes: str = "") -> None:
+def check_array(array: Given, name: str, dtype: np.dtype, shape: tuple, axes: str = "") -> None:
     """Check the type and shape of an array. `axes` describes the shape in the message."""
     # NumPy takes longer to format a type than for the rest of the check, so messages are made only for an error.
     if array.dtype != dtype:
@@ -123,20 +123,20 @@ class Samples:
             uvw = packed(uvw * (np.array(signs) if isinstance(uvw, np.ndarray) else _like(signs, uvw)))
         self.uvw, self.freq = Given(uvw), Given(freq)
         n_row, n_chan = (self.uvw.shape or (0,))[0], (self.freq.shape or (0,))[0]
-        has(self.uvw, "uvw", FLOAT64, (n_row, 3), "[row, 3]")
-        has(self.freq, "freq", FLOAT64, (n_chan,), "[channel]")
+        check_array(self.uvw, "uvw", FLOAT64, (n_row, 3), "[row, 3]")
+        check_array(self.freq, "freq", FLOAT64, (n_chan,), "[channel]")
         self.shape, self.real = (n_row, n_chan), real
         self.wgt = None if wgt is None else Given(array_argument(wgt, "wgt"))
         self.mask = None if mask is None else Given(array_argument(mask, "mask"))
         if self.wgt:
-            self.has(self.wgt, "wgt", real)
+            self.check(self.wgt, "wgt", real)
         if self.mask:
-            self.has(self.mask, "mask", UINT8)
+            self.check(self.mask, "mask", UINT8)
 
-    def has(self, array: Given, name: str, dtype: np.dtype) -> None:
+    def check(self, array: Given, name: str, dtype: np.dtype) -> None:
         """Check the type of an array, and that its shape is [row, channel]."""
         if array.dtype != dtype or array.shape != self.shape:
-            has(array, name, dtype, self.shape, f"{self.shape}: rows of uvw, channels of freq")
+            check_array(array, name, dtype, self.shape, f"{self.shape}: rows of uvw, channels of freq")
 
     def keep(self) -> None:
         """Copy the coordinates and the mask, so that the caller may change the arrays, and drop the weights."""
@@ -146,7 +146,7 @@ class Samples:
     def given(self, vis: Optional[Given] = None) -> Any:
         """Return the samples as a struct of the C library, with visibilities if `vis` is given."""
         if vis is not None:
-            self.has(vis, "vis", COMPLEXES[self.real])
+            self.check(vis, "vis", COMPLEXES[self.real])
         weight = self.wgt.pointer() if self.wgt else ffi.NULL
         mask = self.mask.pointer("uint8_t[]") if self.mask else ffi.NULL
         # A list of the members in their order takes a third of the time of a dict.

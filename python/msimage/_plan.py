@@ -7,8 +7,8 @@ from typing import Any, Callable, Optional, Union, overload
 import numpy as np
 
 from ._arrays import AnyArray, ArrayLike, ArrayTypeError, Given, empty, finished, real_argument
-from ._gridder import (COMPLEXES, REALS, Gridder, ImagesHeld, Samples, array_argument, flag_argument, gridder, has, other_array,
-                       require, whole_argument, word_argument)
+from ._gridder import (COMPLEXES, REALS, Gridder, ImagesHeld, Samples, array_argument, check_array, flag_argument,
+                       gridder, other_array, require, whole_argument, word_argument)
 from ._library import ffi, lib, one_at_a_time
 
 
@@ -17,22 +17,21 @@ class Plan(ImagesHeld):
 
     A plan copies the samples, so that the caller may change the arrays afterwards. The first call sorts the samples and computes
     coordinates; later calls use them again. The conventions are those of `msimage.wgridder`: images are [x][y], and not divided
-    by the weights.
+    by the weights. Threads may use different plans at the same time. Calls of one plan wait for each other.
 
     Parameters
     ----------
     uvw : float64 [row, 3], metres
     freq : float64 [channel], Hz
     vis : complex64 or complex128 [row, channel], Jy; None: zeros, for solvers that only need the normal operator
-    wgt : real of the same precision [row, channel], not negative; kept in single precision, to 3.4e38; less than 1e-45 is 0
-    mask : uint8 [row, channel]; samples of 0 are left out
+    wgt : float32 or float64, the precision of vis or dtype, [row, channel], from 0 to 3.4e38; rounded to single precision, so that
+        weights below 1e-45 become 0; None: all 1
+    mask : uint8 [row, channel]; samples with mask 0 are left out; None: all are used
     npix_x, npix_y, pixsize_x, pixsize_y, center_x, center_y, epsilon, divide_by_n : as for wgridder.vis2dirty
     do_wgridding : whether w is used
     dtype : float32 or float64: the type of images if vis is None
     nthreads : host threads; 0: all
     backend, device : "auto", "cpu" or "cuda", and the GPU's number
-
-    Threads may use different plans at the same time. Calls of one plan wait for each other.
     """
 
     def __init__(self, uvw: ArrayLike, freq: ArrayLike, vis: Optional[ArrayLike] = None, wgt: Optional[ArrayLike] = None,
@@ -76,9 +75,9 @@ class Plan(ImagesHeld):
         Parameters
         ----------
         mode : "natural", "uniform" or "briggs"
-        robust : of Briggs' weights, -2 (nearly uniform) to 2 (nearly natural)
+        robust : the robustness of Briggs weighting, from -2 (nearly uniform) to 2 (nearly natural)
         taper : full width at half maximum in radians of a Gaussian that smooths images; 0: none
-        super_weight : width of the cells of the density in cells of the images' uv plane
+        super_weight : the width of the cells in which weights are summed, in cells of the images' uv plane
         """
         modes = {"natural": lib.MSIMAGE_NATURAL, "uniform": lib.MSIMAGE_UNIFORM, "briggs": lib.MSIMAGE_BRIGGS}
         rule = ffi.new("msimage_weighting *", {"mode": word_argument(mode, "mode", modes), "robust": real_argument(robust, "robust"),
@@ -93,11 +92,11 @@ class Plan(ImagesHeld):
         for model in models:
             model = array_argument(model, "model")
             given = Given(model)
-            has(given, "model", self.dtype, self.shape)
+            check_array(given, "model", self.dtype, self.shape)
             arguments.append(given.pointer())
         out = empty(self.shape, self.dtype, model if out is None else out) if out is None else out
         into = Given(other_array(out, "out"))
-        has(into, "out", self.dtype, self.shape)
+        check_array(into, "out", self.dtype, self.shape)
         if not into.is_contiguous or not into.is_writeable:
             raise ValueError("out: the array has gaps or is not writeable")
         self._gridder.call(function, *arguments, into.pointer())
@@ -124,11 +123,11 @@ class Plan(ImagesHeld):
         return self._run(lib.msimage_gridder_psf, out)
 
     def residual(self, model: AnyArray, out: Optional[AnyArray] = None) -> AnyArray:
-        """Return the image of the visibilities less those of a model [npix_x, npix_y], Jy/pixel."""
+        """Return the image [npix_x, npix_y], Jy times weight, of the visibilities minus those of a model [npix_x, npix_y], Jy/pixel."""
         return self._run(lib.msimage_gridder_residual, out, model)
 
     def hessian(self, model: AnyArray, out: Optional[AnyArray] = None) -> AnyArray:
-        """Apply the normal operator: return the image of the weighted visibilities of a model, without those of the plan."""
+        """Apply the normal operator: return the image, Jy times weight, of a model's visibilities. Those of the plan are not used."""
         return self._run(lib.msimage_gridder_hessian, out, model)
 
     @one_at_a_time
@@ -136,7 +135,7 @@ class Plan(ImagesHeld):
         """Return the visibilities [row, channel] of a model in Jy, without weights; 0 where the mask is 0."""
         model = array_argument(model, "model")
         given = Given(model)
-        has(given, "model", self.dtype, self.shape)
+        check_array(given, "model", self.dtype, self.shape)
         samples = self._samples.given()
         if self._predictor is None:
             # If an exception ends the call, the samples are incomplete and the gridder is not kept.
@@ -146,7 +145,7 @@ class Plan(ImagesHeld):
         g = self._predictor
         out = empty(self._samples.shape, COMPLEXES[self.dtype], model) if out is None else out
         into = Given(other_array(out, "out"))
-        has(into, "out", COMPLEXES[self.dtype], self._samples.shape)
+        check_array(into, "out", COMPLEXES[self.dtype], self._samples.shape)
         if not into.is_contiguous or not into.is_writeable:
             raise ValueError("out: the array has gaps or is not writeable")
         g.call(lib.msimage_gridder_predict, g.c, given.pointer())
@@ -155,7 +154,7 @@ class Plan(ImagesHeld):
 
     @one_at_a_time
     def sum_weight(self) -> float:
-        """Return the sum of the weights of the samples that count, which is the peak of the point spread function."""
+        """Return the sum of the weights of the samples that are used, which is the peak of the point spread function."""
         total = ffi.new("double *")
         self._gridder.call(lib.msimage_gridder_sum_weight, self._gridder.c, total, ffi.NULL)
         return float(total[0])

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from .._arrays import ArrayTypeError, Given, empty, finished, overlaps_itself, place, plain, real_argument
-from .._gridder import (COMPLEXES, REALS, Samples, array_argument, backend_argument, flag_argument, has, other_array, require,
+from .._gridder import (COMPLEXES, REALS, Samples, array_argument, backend_argument, check_array, flag_argument, other_array, require,
                         samples_at, specification, thread_count, whole_argument, work_once)
 from .._library import CALLBACKS, complain, ffi, forget_raised, lib, raised
 from .._same import SameCalls
@@ -126,7 +126,7 @@ class _Request:
         uvw, freq, wgt, mask = self.arrays
         s = self.samples(uvw, freq, real, wgt, mask)
         if vis is not None:
-            s.has(vis, "vis", vis.dtype)
+            s.check(vis, "vis", vis.dtype)
         self.shape: tuple[int, ...] = s.shape
         return [(s, vis)]
 
@@ -211,7 +211,7 @@ def _result(out: Any, name: str, shape: tuple, dtype: Any, like: Any) -> tuple:
         return out, Given(out), None
     there = other_array(out, name)
     given = Given(there)
-    has(given, name, dtype, shape)
+    check_array(given, name, dtype, shape)
     if not given.is_writeable:
         raise ValueError(f"{name}: the array is not writeable")
     if given.is_contiguous:

@@ -11,7 +11,7 @@ from typing import Any, Optional
 import numpy as np
 
 from .._arrays import Given
-from .._gridder import FLOAT64, Samples, has, other_array, require
+from .._gridder import FLOAT64, Samples, check_array, other_array, require
 from .._library import lib
 from . import _new_image, _new_visibilities, _Request, dirty2vis, vis2dirty
 
@@ -35,11 +35,12 @@ class _ListRequest(_Request):
         self.lists = lists
 
     def _blocks_of_lists(self, n_row: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Return rows [n], frequencies [channel] and indices of samples [n, channel] for each list that has rows."""
-        id_, n_freq, freq = (_host_array(array, name) for array, name in zip(self.lists, ("freqlist_id", "freqlist_nfreqs", "freqlist_freqs")))
-        has(Given(id_), "freqlist_id", _UINT64, (n_row,), "[row], a list for each of uvw")
-        has(Given(n_freq), "freqlist_nfreqs", _UINT64, n_freq.shape[:1], "[list]")
-        has(Given(freq), "freqlist_freqs", FLOAT64, freq.shape[:1], "one dimension")
+        """Return, for each list that has rows, their numbers [n], its frequencies [channel], and their samples [n, channel]."""
+        names = ("freqlist_id", "freqlist_nfreqs", "freqlist_freqs")
+        id_, n_freq, freq = (_host_array(array, name) for array, name in zip(self.lists, names))
+        check_array(Given(id_), "freqlist_id", _UINT64, (n_row,), "[row], one list for each row of uvw")
+        check_array(Given(n_freq), "freqlist_nfreqs", _UINT64, n_freq.shape[:1], "[list]")
+        check_array(Given(freq), "freqlist_freqs", FLOAT64, freq.shape[:1], "one dimension")
         require(not n_row or id_.max() < n_freq.size, f"freqlist_id: must be below {n_freq.size}, the size of freqlist_nfreqs")
         require(not n_freq.size or (n_freq.max() <= freq.size and n_freq.sum() <= freq.size),
                 f"freqlist_freqs: has {freq.size} frequencies, fewer than the sum of freqlist_nfreqs")
@@ -56,14 +57,14 @@ class _ListRequest(_Request):
         """Return the samples as a block for each list."""
         uvw, _, wgt, mask = self.arrays
         uvw = _host_array(uvw, "uvw")
-        has(Given(uvw), "uvw", FLOAT64, (*uvw.shape[:1], 3), "[row, 3]")
+        check_array(Given(uvw), "uvw", FLOAT64, (*uvw.shape[:1], 3), "[row, 3]")
         lists = self._blocks_of_lists(len(uvw))
         values = {name: None if array is None else _host_array(array, name) for name, array in (("wgt", wgt), ("mask", mask))}
         if vis is not None:
             values["vis"] = _host_array(vis.kept, "vis")
         for name, array in values.items():
             if array is not None:
-                has(Given(array), name, array.dtype, self.shape, f"{self.shape}: the frequencies of all rows")
+                check_array(Given(array), name, array.dtype, self.shape, f"{self.shape}: the number of frequencies of all rows")
         self._places = [places for _, _, places in lists]
         made = []
         for rows, freq, places in lists:
