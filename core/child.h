@@ -3,9 +3,9 @@
  * A child is a function that runs in a separate process. If a library crashes there, loops endlessly or allocates too
  * much memory, the program reports one error line and continues.
  *
- * Both processes exchange frames (msi_frame) on a socket, and share a block of memory. At its end the child sends
- * MSI_CHILD_DONE, which has the status and the error line of its function. If it ends without this frame, its exit
- * status or signal determines the status. Text that a library has printed is only quoted.
+ * Both processes exchange frames (msi_frame) on a socket, and share a block of memory. When its function returns, the
+ * child sends MSI_CHILD_DONE with the status and the error line. If the child ends without this frame, its exit status
+ * or signal determines the status. Text that a library has printed is quoted, but does not affect the status.
  *
  * The children of a child inherit its socket. So when the socket is closed, all processes of a child have ended.
  */

@@ -56,8 +56,8 @@ static _Thread_local struct {
     int (*callback)(void *user);
     void *user;
     int stop;
-    int is_paced;
-    double called_s;
+    int is_paced;    /* 1: msi_interrupt_pace keeps called_s when a callback is set */
+    double called_s; /* time of the last call */
 } caller;
 
 enum { CALLBACK_EACH_MS = 20 };
@@ -238,7 +238,7 @@ static const char *set_thread_stack(pthread_attr_t *attributes)
     return NULL;
 }
 
-/* Return 1 if a stack for one more thread can be allocated. Then the number of threads is limited, not their memory. */
+/* Return 1 if a stack for one more thread can be allocated: not the memory, but the number of threads is limited. */
 static int has_space_for_stack(const pthread_attr_t *attributes)
 {
     size_t bytes = 0;

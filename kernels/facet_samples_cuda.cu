@@ -522,9 +522,9 @@ struct msi_facet_samples {
             msi_gridder_gpu_discard(gridder);
             return rc;
         }
-        const msi_gpu_totals figures = {t.n_sample,   t.n_outside,      t.w_min,      t.w_max,
-                                        t.sum_weight, t.largest_weight, t.largest_jy, t.largest_product};
-        return msi_gridder_gpu_commit(gridder, &figures);
+        const msi_gpu_totals totals = {t.n_sample,   t.n_outside,      t.w_min,      t.w_max,
+                                       t.sum_weight, t.largest_weight, t.largest_jy, t.largest_product};
+        return msi_gridder_gpu_commit(gridder, &totals);
     }
 };
 

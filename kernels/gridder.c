@@ -491,9 +491,9 @@ int msi_gridder_gpu_reserve(msi_gridder *g, int64_t n_row, int32_t n_chan, const
     return msi_gpu_samples_reserve(&g->store, g->spec.device, n_row, n_chan, freq_hz, samples);
 }
 
-int msi_gridder_gpu_commit(msi_gridder *g, const msi_gpu_totals *figures)
+int msi_gridder_gpu_commit(msi_gridder *g, const msi_gpu_totals *totals)
 {
-    return msi_gpu_samples_commit(&g->store, figures);
+    return msi_gpu_samples_commit(&g->store, totals);
 }
 
 void msi_gridder_gpu_discard(msi_gridder *g)

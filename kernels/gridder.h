@@ -127,11 +127,11 @@ int msi_gridder_gpu_reserve(msi_gridder *g, int64_t n_row, int32_t n_chan, const
 
 /*
  * msi_gridder_gpu_commit - add the samples in the reserved memory, as msi_gridder_add does with a block. If there are
- * several planes, call msi_gridder_gpu_end after the last commit. Given: figures  totals of these samples. Returns: as
+ * several planes, call msi_gridder_gpu_end after the last commit. Given: totals  those of these samples. Returns: as
  * msi_gridder_add
  * msi_gridder_gpu_discard - free the reserved space.
  */
-int msi_gridder_gpu_commit(msi_gridder *g, const msi_gpu_totals *figures);
+int msi_gridder_gpu_commit(msi_gridder *g, const msi_gpu_totals *totals);
 void msi_gridder_gpu_discard(msi_gridder *g);
 
 /*

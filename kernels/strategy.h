@@ -21,8 +21,8 @@ static inline int msi_strategy_serves(const msi_strategy *strategy, int predict)
 }
 
 /*
- * msi_strategy_next - iterate over the rows that serve.
- * Given:   last  the row returned before; NULL: begin
+ * msi_strategy_next - find the next row of a method and strategy that images or predicts.
+ * Given:   last  the row that the previous call returned; NULL: find the first row
  *          method, name  as in msi_gridder_spec
  *          predict  as in msi_strategy_serves
  * Returns: the next row, NULL after the last
@@ -32,8 +32,8 @@ const msi_strategy *msi_strategy_next(const msi_strategy *last, const char *meth
 /* msi_strategy_find - find the row of a method, a strategy and CPU or CUDA; NULL if it was not compiled in. */
 const msi_strategy *msi_strategy_find(const char *method, const char *name, msi_backend backend);
 
-/* msi_strategy_next_for - iterate over the rows of a name (NULL: any) that serve a specification, on any backend; as
- * msi_strategy_next. */
+/* msi_strategy_next_for - the same for the method and the direction of a specification, and a strategy of this name;
+ * NULL: any. The backend may be any. */
 const msi_strategy *msi_strategy_next_for(const msi_strategy *last, const msi_gridder_spec *spec, const char *name);
 
 /*
@@ -47,7 +47,7 @@ int msi_strategy_first_for(const msi_strategy **out, const msi_gridder_spec *spe
  * MSI_ERANGE */
 int msi_strategy_check_center(const msi_gridder_spec *s, const msi_strategy *strategy);
 
-/* A plan of a strategy. Its plan is NULL after a failure. */
+/* A strategy with its plan, which is NULL after a failure, and its report. */
 typedef struct msi_strategy_choice {
     const msi_strategy *strategy;
     msi_plan *plan;
@@ -56,9 +56,9 @@ typedef struct msi_strategy_choice {
 
 /*
  * msi_strategy_plan - make the plan with the lowest estimated time, of all strategies of a backend that serve the
- * request's specification and whose grids fit into available_bytes; if none fits, the smallest. A requested strategy
- * that needs a range of w is replaced if the field has none. Images in tiles have a separate strategy.
- * Given:    report  to which the plan's figures are added
+ * request's specification and whose grids fit into available_bytes; if none fits, the smallest. If the samples have
+ * no range of w, a requested strategy that needs one is replaced. If spec.n_tile > 1, the plan is for images in tiles.
+ * Given:    report  it is copied to out->report, to which the plan's figures are added
  * Returned: *out  freed by msi_strategy_choice_free
  * Returns:  0, MSI_ERANGE (no plan satisfies the request), MSI_ENOMEM, MSI_EGPU, MSI_EINTERNAL (no strategy)
  */

@@ -41,7 +41,7 @@ struct msi_library_gpu {
         if (before && cudaEventDestroy(before) != cudaSuccess) cudaGetLastError();
     }
 
-    /* is_here - return whether kernels can access memory in place. */
+    /* is_here - return whether kernels on this device can access the memory. */
     bool is_here(const void *at) const
     {
         cudaPointerAttributes a;
@@ -52,8 +52,8 @@ struct msi_library_gpu {
     }
 
     /*
-     * reach - get an array of the caller in device memory, for kernels on the stream: the array itself, or `copy`,
-     * which is complete only when the stream has been waited for. NULL gives NULL. Returns: 0, MSI_EGPU, MSI_ENOMEM
+     * reach - find an array of the caller that kernels on the stream can read: the given array, or its copy in `copy`.
+     * The copy is made on the stream. Other streams must wait for it. NULL gives NULL. Returns: 0, MSI_EGPU, MSI_ENOMEM
      */
     template <typename T> int reach(const T *given, int64_t bytes, buffer &copy, const T **at)
     {
@@ -156,7 +156,7 @@ struct pixel_rule {
     double cell_x_rad, cell_y_rad, l_rad, m_rad;
     bool is_flat, divides, is_xy;
 
-    /* Return 1 - l^2 - m^2 at pixel i of a plane; 1 if there is no horizon. */
+    /* Return n^2 = 1 - l^2 - m^2 at pixel i of a plane, which is positive inside the horizon; 1 if w is ignored. */
     __device__ double inside(int64_t i) const
     {
         if (is_flat) return 1;
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(PIXEL_THREADS)
     const double factor = rule.is_xy ? sums.of[blockIdx.y] : 1, n2 = rule.inside(i);
     const T made = less ? from[at] - less[at] : from[at];
     const double value = (double)made / scale * factor;
-    /* The kernels round differently at the horizon; they set pixels beyond it to NaN. */
+    /* Gridders set pixels beyond the horizon to NaN. They may round a pixel at the horizon to the other side. */
     const bool is_void = rule.is_xy && (!(n2 > 0) || isnan(made) || factor == 0);
     to[at] = (R)(is_void ? 0 : rule.divides && n2 > 0 ? value / sqrt(n2) : value);
 }
@@ -327,8 +327,8 @@ int msi_library_gpu_pixels(msimage_gridder *g, const msi_work_images *images, vo
 
 /* ---- Samples: as in library_samples.c, on the GPU --------------------------------------------------------------- */
 
-/* Blocks with samples beyond the uv plane of an image of MSIMAGE_XY are processed by the host, which moves these
- * samples. */
+/* With MSIMAGE_XY, samples beyond the image's uv plane must be moved by whole periods. Only the host does this, so it
+ * processes all blocks with such samples. */
 
 namespace {
 
@@ -336,10 +336,12 @@ constexpr int THREADS = 256, BLOCKS = 264;
 /* Approximate size of a chunk in bytes. */
 constexpr int64_t CHUNK_BYTES = 128 << 20;
 
-/* The conversion of samples by the convention. */
+/* How samples are converted from the caller's convention to that of the kernels. */
 struct sample_rule {
     double scale, l_rad, m_rad, cell_x_rad, cell_y_rad;
-    bool is_xy, ignores_w, folds, predicts;
+    bool is_xy, ignores_w;
+    bool folds; /* visibilities are multiplied by weights before they are stored */
+    bool predicts;
 
     /* Compute the kernels' coordinates of a row, in metres. Return whether all are finite; otherwise they are set to
      * 0. */
@@ -353,7 +355,7 @@ struct sample_rule {
         return is_known;
     }
 
-    /* Compute the factor that shifts a visibility's phase to the image's centre: cosine and sine. */
+    /* Return the cosine and sine of the phase that shifts a visibility to the image's centre. */
     __device__ double2 turn(const double *uvw, double freq_hz) const
     {
         if (l_rad == 0 && m_rad == 0) return {1, 0};
@@ -379,6 +381,7 @@ struct sample_rule {
     }
 };
 
+/* Return whether a weight is neither 0 nor NaN. */
 __device__ bool weighs(double weight)
 {
     return weight < 0 || weight > 0;
@@ -608,8 +611,8 @@ const kept_factor *find_factor(const msi_library_gpu *gpu, const msimage_samples
     return k && k->weight == s->weight && k->mask == s->mask ? k : nullptr;
 }
 
-/* Allocate memory for the factors of a block, if its weights or mask must be copied. Without it they are copied again.
- * Returned: *out  NULL: not enough memory, or not needed */
+/* Allocate memory in which a block's factors are kept, if its weights or mask must be copied to the device. If there is
+ * too little memory, predictions copy the weights and the mask again. Returned: *out  NULL: factors are not kept */
 template <typename R> void make_factor(msi_library_gpu *gpu, const msimage_samples *s, R **out)
 {
     *out = nullptr;
@@ -675,14 +678,14 @@ bool fits_in_memory(const msimage_gridder *g, const msimage_samples *s)
 /* Commit the reserved samples. If some must be processed by the host, discard all of them and set *is_taken to 0. */
 int commit_samples(msimage_gridder *g, const sample_tally &t, int *is_taken)
 {
-    const msi_gpu_totals figures = {t.n_sample,       t.n_outside,         t.w_min,          t.w_max, t.sum_weight,
-                                    t.largest_weight, t.largest_stored_jy, t.largest_product};
+    const msi_gpu_totals totals = {t.n_sample,       t.n_outside,         t.w_min,          t.w_max, t.sum_weight,
+                                   t.largest_weight, t.largest_stored_jy, t.largest_product};
     if (t.n_beyond || t.n_bad) {
         msi_gridder_gpu_discard(g->inner);
         *is_taken = 0;
         return MSI_OK;
     }
-    MSI_TRY(msi_gridder_gpu_commit(g->inner, &figures));
+    MSI_TRY(msi_gridder_gpu_commit(g->inner, &totals));
     g->samples.n += t.n;
     g->samples.n_left_out += t.n_left_out;
     g->samples.n_unknown += t.n_unknown;
@@ -755,8 +758,8 @@ int msi_library_gpu_fetch(msimage_gridder *g, const msimage_samples *samples, in
         s.weight = nullptr;
         s.mask = nullptr;
     }
-    const auto give_any = g->spec.precision == MSIMAGE_FP32
-                              ? (to_fp32 ? write_predictions<float, float> : write_predictions<float, double>)
-                              : (to_fp32 ? write_predictions<double, float> : write_predictions<double, double>);
-    return g->gpu->wait_on_failure(give_any(g, &s, all, kept, vis));
+    const auto write_any = g->spec.precision == MSIMAGE_FP32
+                               ? (to_fp32 ? write_predictions<float, float> : write_predictions<float, double>)
+                               : (to_fp32 ? write_predictions<double, float> : write_predictions<double, double>);
+    return g->gpu->wait_on_failure(write_any(g, &s, all, kept, vis));
 }

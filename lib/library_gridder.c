@@ -566,7 +566,7 @@ static int image_hessian(msimage_gridder *g, const void *model, void *image)
     return rc;
 }
 
-/* ---- Images on the GPU, from the caller's array to the caller's ------------------------------------------------- */
+/* ---- Images on the GPU, from and to arrays of the caller --------------------------------------------------------- */
 
 #ifdef MSI_HAVE_CUDA
 
@@ -862,8 +862,8 @@ void msimage_gridder_report_get(const msimage_gridder *g, msimage_gridder_report
 
 /* ---- Functions that create a gridder, use it once and free it --------------------------------------------------- */
 
-/* They are for callers such as Python, for whom a call is expensive: the interval between interrupt callbacks is kept
- * across the steps, and after an interrupt there is nothing to free. */
+/* They are for callers such as Python, for which calls and callbacks are expensive. The interval between interrupt
+ * callbacks continues from one step to the next. After an interrupt the caller has nothing to free. */
 
 /* Create a gridder for a task, and add samples. Returned: *out  must be freed in any case */
 static int create_and_add(msimage_gridder **out, msimage_task task, const msimage_gridder_spec *spec,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Rows of cleaning. list: iterations on a list of pixels; hogbom: exact iterations; rounds: a call of multiscale
- * cleaning. The "visibilities" of a row are iterations, and its additions are multiply-adds on pixels. Notes have
- * iterations, or rounds, per second. The sky is islands of pixels over the image. The point spread function is positive
- * definite, a core with two waves. The components are compared with the final residual, in double precision, at some
- * pixels.
+ * Rows of cleaning. list-..: iterations on a list of pixels. hogbom-..: exact iterations on images. rounds-..: a call
+ * of multiscale cleaning. Iterations are reported as visibilities, and multiply-adds on pixels as additions. The notes
+ * have the iterations per second, or the time of a round. The sky has islands of bright pixels. The point spread
+ * function is a positive definite gaussian core with waves. At some pixels, the result is compared with the sky minus
+ * the components, in double precision.
  */
 #include "kernels/bench/bench.h"
 
@@ -23,17 +23,18 @@ enum { MAX_ROWS = 64, NAME_BYTES = 64, ISLAND = 5, N_CHECKED = 64, ITERATIONS = 
 typedef struct detail {
     msi_backend backend;
     const char *method;
-    int64_t n_pixel, n_list, patch; /* edge of the image; number of pixels of a list; edge of the PSF's patch */
+    int64_t n_pixel, n_list, patch; /* edge of the image; bright pixels of the sky; edge of the PSF's patch, 0: all */
     int n_channel, n_term, n_iteration;
 } detail;
 
 typedef struct bench_state {
     const detail *d;
-    msi_clean_engine *engine; /* engine of lists */
+    msi_clean_engine *engine; /* for rows of lists */
     const msi_clean_engine_ops *ops;
-    msi_cleaner *cleaner; /* cleaner of all others */
+    msi_cleaner *cleaner; /* for other rows */
     msi_planes *psf, *residual, *model;
-    float *sky, *left; /* [n_channel][n_pixel][n_pixel], on the host */
+    float *sky;   /* [n_channel][n_pixel][n_pixel], on the host */
+    float *plane; /* [n_pixel][n_pixel], on the host: the PSF, then the residual */
     msi_clean_component *component;
     float *value;
     msi_clean_report report;
@@ -61,12 +62,12 @@ static void make_sky(bench_state *s)
 {
     const int64_t n = s->d->n_pixel, n_island = s->d->n_list / (ISLAND * ISLAND) + 1, inner = n * 3 / 4;
     uint64_t seed = 1974;
-    for (int64_t k = 0, left = s->d->n_list; k < 4 * n_island && left > 0; k++) {
+    for (int64_t k = 0, n_left = s->d->n_list; k < 4 * n_island && n_left > 0; k++) {
         const int64_t x0 = n / 8 + (int64_t)(msi_bench_uniform(seed++) * (double)(inner - ISLAND));
         const int64_t y0 = n / 8 + (int64_t)(msi_bench_uniform(seed++) * (double)(inner - ISLAND));
-        for (int64_t j = 0; j < ISLAND * ISLAND && left > 0; j++) {
+        for (int64_t j = 0; j < ISLAND * ISLAND && n_left > 0; j++) {
             float *pixel = s->sky + (y0 + j / ISLAND) * n + x0 + j % ISLAND;
-            left -= *pixel == 0;
+            n_left -= *pixel == 0;
             for (int c = 0; c < s->d->n_channel; c++)
                 pixel[c * n * n] = (float)(0.5 + 0.5 * msi_bench_uniform(seed++) + 0.02 * c);
         }
@@ -78,15 +79,15 @@ static int make_planes(bench_state *s)
     const int64_t n = plane_pixels(s);
     const msi_planes_shape shape = {s->d->n_pixel, s->d->n_pixel, s->d->n_channel, MSI_FP32, s->d->backend, 0};
     MSI_TRY(msi_alloc(&s->sky, n * s->d->n_channel, sizeof *s->sky, "the sky"));
-    MSI_TRY(msi_alloc(&s->left, n, sizeof *s->left, "the residual"));
+    MSI_TRY(msi_alloc(&s->plane, n, sizeof *s->plane, "a plane"));
     MSI_TRY(msi_alloc(&s->component, ITERATIONS, sizeof *s->component, "components"));
     MSI_TRY(msi_alloc(&s->value, (int64_t)ITERATIONS * s->d->n_channel, sizeof *s->value, "components"));
     MSI_TRY(msi_planes_create(&s->psf, &shape));
     MSI_TRY(msi_planes_create(&s->residual, &shape));
     MSI_TRY(msi_planes_create(&s->model, &shape));
 #pragma omp parallel for
-    for (int64_t i = 0; i < n; i++) s->left[i] = psf_pixel(s, i);
-    for (int c = 0; c < s->d->n_channel; c++) MSI_TRY(msi_planes_upload(s->psf, c, 1, s->left));
+    for (int64_t i = 0; i < n; i++) s->plane[i] = psf_pixel(s, i);
+    for (int c = 0; c < s->d->n_channel; c++) MSI_TRY(msi_planes_upload(s->psf, c, 1, s->plane));
     make_sky(s);
     return MSI_OK;
 }
@@ -206,8 +207,8 @@ static int run_clean_row(void *in, msi_bench_work *work, msi_bench_time *time)
     return MSI_OK;
 }
 
-/* Compute the mean residual of a pixel over channels from the sky and the components, in double. The fit over channels
- * is their mean. Pixels of a list use the whole PSF. */
+/* Compute a pixel's residual, as a mean over channels, from the sky and the components, in double precision. The fit
+ * over channels is their mean. Lists use the whole PSF. */
 static double residual_at(const bench_state *s, int64_t x, int64_t y)
 {
     const int64_t n = s->d->n_pixel, half = s->d->patch / 2;
@@ -227,28 +228,28 @@ static int verify(void *in, double *error)
 {
     bench_state *s = in;
     const int64_t n = s->d->n_pixel;
-    double off = 0, all = 0;
+    double difference_squares = 0, expected_squares = 0;
     *error = 0;
     if (!is_list(s->d) && !s->d->patch) return MSI_OK;
-    if (!is_list(s->d)) MSI_TRY(msi_planes_fetch(s->residual, 0, 1, s->left));
+    if (!is_list(s->d)) MSI_TRY(msi_planes_fetch(s->residual, 0, 1, s->plane));
     const int64_t n_iteration = s->report.n_iteration;
     for (int64_t k = 0; k < N_CHECKED; k++) {
         const int64_t at = n_iteration - 1 - k * (n_iteration / N_CHECKED);
         const int64_t x = s->component[at].x, y = s->component[at].y;
-        double is, truth;
+        double value, expected;
         if (is_list(s->d)) {
             s->report.n_iteration = at;
-            is = s->value[at * s->d->n_channel];
-            truth = 0.1 * residual_at(s, x, y);
+            value = s->value[at * s->d->n_channel];
+            expected = 0.1 * residual_at(s, x, y);
         } else {
-            is = s->left[y * n + x];
-            truth = residual_at(s, x, y);
+            value = s->plane[y * n + x];
+            expected = residual_at(s, x, y);
         }
-        off += (is - truth) * (is - truth);
-        all += truth * truth;
+        difference_squares += (value - expected) * (value - expected);
+        expected_squares += expected * expected;
     }
     s->report.n_iteration = n_iteration;
-    *error = sqrt(off / all);
+    *error = sqrt(difference_squares / expected_squares);
     return MSI_OK;
 }
 
@@ -262,7 +263,7 @@ static void free_state(void *in)
     msi_planes_free(s->residual);
     msi_planes_free(s->model);
     msi_free(s->sky);
-    msi_free(s->left);
+    msi_free(s->plane);
     msi_free(s->component);
     msi_free(s->value);
     msi_free(s);
@@ -280,7 +281,8 @@ static void add_row(row_list *l, const char *name, const detail *d)
     const int i = l->n++, cuda = d->backend == MSI_BACKEND_CUDA;
     snprintf(l->name[i], NAME_BYTES, "clean%s/%s", cuda ? "" : "-cpu", name);
     l->details[i] = *d;
-    /* In single precision a residual is the sky less some thousand components, each with a relative error of 6e-8. */
+    /* The tolerance is for residuals in single precision: the sky minus some thousand components, each with an error of
+     * 6e-8 of the sky. The sum of these errors is compared with the residual, which is smaller than the sky. */
     l->row[i] = (msi_bench_row){.name = l->name[i],
                                 .workload = cuda ? "clean: minor cycles of deconvolution"
                                                  : "clean-cpu: minor cycles of deconvolution",

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Padded transforms of real images on the GPU, in place. A spectrum is [ny][pitch] complex numbers, of which nx / 2 + 1
- * in a row are used. Before the transform, a row is 2 pitch real numbers. Kernels before and after the transforms have
- * one thread for each pixel, and their accesses are coalesced.
+ * in a row are used. Before the transform, a row is 2 pitch real numbers. k_lay_list has one thread for each component.
+ * The other kernels before and after the transforms have one thread for each number, and their accesses are coalesced.
  *
- * To subtract a list, only the rows of the image are transformed, and all columns by three kernels
- * (column_lanes_cuda.cuh). The first and the last kernel read and write only these rows. The second one multiplies by
- * the PSF. This needs a third of the memory traffic of whole transforms.
+ * A list has pixels with components (clean_engine.h). To subtract their images, cuFFT transforms only the rows of the
+ * image, and three kernels transform all columns (column_lanes_cuda.cuh). The first kernel reads, and the last one
+ * writes, only the rows of the image. The second one multiplies by the spectrum of the PSF. This needs a third of the
+ * memory traffic of whole transforms.
  */
 #include "core/memory.h"
 #include "kernels/clean/clean_engine_cuda.h"
@@ -101,7 +102,7 @@ template <typename C> __global__ void k_product(int64_t n, const C *a, const C *
 
 /* ---- Columns of a convolution ------------------------------------------------------------------------------------ */
 
-/* Columns of a plane of ny = P Q rows, of which the first n_given are given and wanted. */
+/* Columns of a plane of ny = P Q rows, of which only the first n_given are read and written. */
 struct convolved_columns {
     int64_t pitch;
     int ny, p, q, n_given;
@@ -114,8 +115,8 @@ struct convolved_columns {
 };
 
 template <typename T> struct convolved_spectra {
-    const cplx<T> *kernel, *psf; /* kernel NULL: 1 */
-    cplx<T> *model;              /* NULL: not added to */
+    const cplx<T> *kernel, *psf; /* kernel NULL: no kernel */
+    cplx<T> *model;              /* the spectra are added to it; NULL: none */
 };
 
 template <typename T> __device__ __forceinline__ cplx<T> multiplied(cplx<T> a, cplx<T> b)

@@ -8,6 +8,7 @@ static void IN(set_real)(const msi_clean_engine *e, void *array, int64_t i, doub
     ((REAL *)array)[i] = (REAL)value;
 }
 
+/* Set pixels that are not finite to 0. */
 static void IN(finite)(const msi_clean_engine *e, void *image, int64_t n)
 {
     REAL *v = image;
@@ -16,8 +17,8 @@ static void IN(finite)(const msi_clean_engine *e, void *image, int64_t n)
         if (!isfinite(v[i])) v[i] = 0;
 }
 
-/* Return 1 if one of n values may have a key of at least this. Most pieces of an image have none, and this loop is
- * vectorised. */
+/* Return 0 if all n values have keys below `key`, so that a search can skip them. A key is at most the absolute value
+ * (clean_pixel.h). This loop is vectorised, and most pieces of an image are skipped. */
 static int IN(any_key)(const REAL *q, int64_t n, REAL key)
 {
     int any = 0;
@@ -45,13 +46,14 @@ static msi_clean_best IN(peak)(const msi_clean_engine *e, const msi_clean_search
     return best;
 }
 
+/* Return the number of bins per unit of the key. */
 static REAL IN(bins_per)(const msi_clean_range *range)
 {
     const REAL wide = (REAL)range->peak - (REAL)range->threshold;
     return wide > 0 ? MSI_CLEAN_BINS / wide : 0;
 }
 
-/* Return the bin of pixel i, -1 if it is not for the list. */
+/* Return the histogram bin of pixel i; -1 if it is masked, or its key is below the threshold. */
 static inline int IN(bin_of)(const msi_clean_engine *e, const msi_clean_search *s, const msi_clean_range *range,
                              REAL per, int64_t i)
 {
@@ -123,7 +125,7 @@ static void IN(mark)(msi_clean_engine *e, uint16_t *found, int bit)
     }
 }
 
-/* Compute the log-polynomial of pixel i in every plane. Returns 0 if there is none. */
+/* Compute the log-polynomial of pixel i in every plane. Returns 0 if there is no fit. */
 static int IN(log_map)(const msi_clean_engine *e, const msi_clean_map *m, int64_t i)
 {
     const REAL *in = (const REAL *)m->in + i;

@@ -61,13 +61,14 @@ MSI_CLEAN_FN void msi_clean_log_evaluate(const msi_clean_log_table *t, const dou
             if (t->part[c][i] > 0)
                 s->value[c] = fma(t->part[c][i], msi_clean_log_at(s->b, t->n_term, t->x[c][i]), s->value[c]);
         if (t->weight[c] > 0) {
-            const double left = y[c] - s->value[c], weighted = t->weight[c] * left;
-            s->squares = fma(weighted, left, s->squares);
+            const double residual = y[c] - s->value[c], weighted = t->weight[c] * residual;
+            s->squares = fma(weighted, residual, s->squares);
         }
     }
 }
 
-/* Solve n d = g, n symmetric, by Cholesky's factors in its lower half. Returns 0 if it is not positive. */
+/* Solve n d = g for a symmetric n [k][k] by Cholesky's method. g becomes d, and the lower half of n its factor. Returns
+ * 0 if n is not positive definite. */
 MSI_CLEAN_FN int msi_clean_log_solve(int k, double n[MSI_CLEAN_LOG_TERMS][MSI_CLEAN_LOG_TERMS], double *g)
 {
     for (int i = 0; i < k; i++) {
@@ -87,8 +88,8 @@ MSI_CLEAN_FN int msi_clean_log_solve(int k, double n[MSI_CLEAN_LOG_TERMS][MSI_CL
     return 1;
 }
 
-/* Make the normal equations of a step. If `first`, they are for the spectrum's logarithm with weights w y^2, otherwise
- * for the spectrum. */
+/* Compute a step of b by the normal equations. If `first`, fit the logarithm of y, with weights w y^2, from b = 0;
+ * otherwise fit y. Returns 0 if the equations have no solution. */
 MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *y, const msi_clean_log_state *s,
                                     int first, double damp, double *step)
 {
@@ -96,7 +97,7 @@ MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *
     for (int k = 0; k < t->n_term; k++) step[k] = 0;
     for (int c = 0; c < t->n_channel; c++) {
         if (!(t->weight[c] > 0)) continue;
-        const double left = first ? y[c] * msi_clean_log(y[c]) : y[c] - s->value[c];
+        const double residual = first ? y[c] * msi_clean_log(y[c]) : y[c] - s->value[c];
         double slope[MSI_CLEAN_LOG_TERMS] = {0}; /* derivatives of the value by the terms */
         for (int i = 0; i < t->n_node; i++) {
             if (!(t->part[c][i] > 0)) continue;
@@ -108,7 +109,7 @@ MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *
         }
         for (int k = 0; k < t->n_term; k++) {
             const double weighted = t->weight[c] * slope[k];
-            step[k] = fma(weighted, left, step[k]);
+            step[k] = fma(weighted, residual, step[k]);
             for (int i = k; i < t->n_term; i++) n[i][k] = fma(weighted, slope[i], n[i][k]);
         }
     }
@@ -119,8 +120,8 @@ MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *
 /*
  * msi_clean_log_find - find the log-polynomial of values.
  * Given:    y [n_channel]
- * Returned: *at  b, and the fit of |y|
- * Returns:  1 or -1, the sign of the values; 0 if they differ in sign or one is zero, so that there is no fit
+ * Returned: *at  the fit of |y|: its b, values, and sum of squares
+ * Returns:  the sign of the values, 1 or -1; 0 if there is no fit, because they differ in sign or one is zero
  */
 MSI_CLEAN_FN int msi_clean_log_find(const msi_clean_log_table *t, const double *y, msi_clean_log_state *at)
 {
@@ -154,7 +155,7 @@ MSI_CLEAN_FN int msi_clean_log_find(const msi_clean_log_table *t, const double *
 }
 
 /*
- * msi_clean_log_fit - replace values by the log-polynomial fit to them times the correction, n_term from 1.
+ * msi_clean_log_fit - multiply values by the correction, and replace them by their log-polynomial fit; n_term >= 1.
  * Given and returned: y [n_channel]; 0 in channels of weight 0
  * Returns: 0 if there is no fit; y is then undefined
  */

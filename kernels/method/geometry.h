@@ -32,8 +32,8 @@ typedef struct msi_wgrid_geometry {
     double v_cells_per_m_hz;
     double w_lambda_per_m_hz;          /* 1/c */
     double w_first, w_step;            /* wavelengths */
-    double n_mid;                      /* centre of the field's n - 1; the w-planes handle the remaining range, */
-    double n_half;                     /* [n_mid - n_half, n_mid + n_half] around it */
+    double n_mid;                      /* middle of the image's range of n - 1; w-planes are for n - 1 - n_mid */
+    double n_half;                     /* half the width of that range */
     double l_center_rad, m_center_rad; /* direction of pixel (nx/2, ny/2) */
     double u_limit, v_limit;           /* |u|, |v| in cells beyond which the image cannot hold a sample */
     double beyond;                     /* argument of msi_n_minus_1_to; 0: pixels beyond the horizon are NaN */
@@ -143,7 +143,7 @@ MSI_HD int msi_locate_wrapped(const msi_wgrid_geometry *g, const double *uvw_m, 
     return msi_locate_any(g, uvw_m, freq_hz, 1, f, w_lambda);
 }
 
-/* msi_bucket - return the index of a footprint's bucket (w0 slowest, then tile row, then tile column). */
+/* msi_bucket - return the index of a footprint's bucket: [w0][row of tiles][column of tiles]. */
 MSI_HD int64_t msi_bucket(const msi_wgrid_geometry *g, const msi_footprint *f)
 {
     int64_t tu = (f->u0 + g->nu / 2 + g->width) / g->tile;
@@ -151,8 +151,8 @@ MSI_HD int64_t msi_bucket(const msi_wgrid_geometry *g, const msi_footprint *f)
     return ((int64_t)f->w0 * g->n_tile_v + tv) * g->n_tile_u + tu;
 }
 
-/* msi_n_minus_1_to - return n - 1 without cancellation. At and beyond the horizon it is -1 - beyond sqrt(r2 - 1), with
- * r2 = l^2 + m^2. Given: beyond  0; 1 for the continuation that ducc0 uses */
+/* msi_n_minus_1_to - return n - 1 without cancellation. At and beyond the horizon return -1 - beyond sqrt(r2 - 1), with
+ * r2 = l^2 + m^2. Given: beyond  1: ducc0's continuation beyond the horizon; 0: -1 there */
 MSI_HD double msi_n_minus_1_to(double l, double m, double beyond)
 {
     double r2 = l * l + m * m;

@@ -215,18 +215,19 @@ int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision pr
 }
 
 /* Make the segments of the second store, with their own visibilities. */
-static int make_left_store(msi_residual_store *s, const msi_vis_store *store)
+static int make_second_store(msi_residual_store *s, const msi_vis_store *store)
 {
-    int64_t bytes = 0, each = store->n_plane * s->left.n_term * msi_complex_bytes(store->precision);
-    s->left.segment = NULL;
+    int64_t bytes = 0, each = store->n_plane * s->residual.n_term * msi_complex_bytes(store->precision);
+    s->residual.segment = NULL;
     for (int64_t i = 0; i < store->n_segment; i++)
         bytes += store->segment[i].n_row_max * store->segment[i].n_chan * each;
     MSI_TRY(msi_alloc_paged(&s->vis, bytes, 1, "visibilities less a model"));
-    MSI_TRY(msi_alloc(&s->left.segment, store->n_segment, sizeof *s->left.segment, "visibilities less a model"));
+    MSI_TRY(
+        msi_alloc(&s->residual.segment, store->n_segment, sizeof *s->residual.segment, "visibilities less a model"));
     char *at = s->vis;
     for (int64_t i = 0; i < store->n_segment; i++) {
-        s->left.segment[i] = store->segment[i];
-        s->left.segment[i].vis = at;
+        s->residual.segment[i] = store->segment[i];
+        s->residual.segment[i].vis = at;
         at += store->segment[i].n_row_max * store->segment[i].n_chan * each;
     }
     return MSI_OK;
@@ -238,11 +239,11 @@ int msi_residual_store_make(msi_residual_store **out, const msi_vis_store *store
     msi_residual_store *s;
     *out = NULL;
     MSI_TRY(msi_alloc(&s, 1, sizeof *s, "visibilities less a model"));
-    s->data = s->left = *store;
-    s->left.n_term = n_term;
-    int rc = make_left_store(s, store);
+    s->data = s->residual = *store;
+    s->residual.n_term = n_term;
+    int rc = make_second_store(s, store);
     if (!rc) rc = msi_bucket_sort(&s->order, store, geometry);
-    s->data.order = s->left.order = &s->order;
+    s->data.order = s->residual.order = &s->order;
     if (rc)
         msi_residual_store_free(s);
     else
@@ -254,7 +255,7 @@ void msi_residual_store_free(msi_residual_store *s)
 {
     if (!s) return;
     msi_buckets_free(&s->order);
-    msi_free(s->left.segment);
+    msi_free(s->residual.segment);
     msi_free(s->vis);
     msi_free(s);
 }
@@ -279,9 +280,9 @@ void msi_residual_store_subtract(msi_residual_store *s)
             const msi_vis_segment *g = &s->data.segment[i];
             const int64_t first = msi_segment_index(g, p, 0, 0), n = g->n_row * g->n_chan;
             if (s->data.precision == MSI_FP32)
-                subtract_msi_c32((const msi_c32 *)g->vis + first, (msi_c32 *)s->left.segment[i].vis + first, n);
+                subtract_msi_c32((const msi_c32 *)g->vis + first, (msi_c32 *)s->residual.segment[i].vis + first, n);
             else
-                subtract_msi_c64((const msi_c64 *)g->vis + first, (msi_c64 *)s->left.segment[i].vis + first, n);
+                subtract_msi_c64((const msi_c64 *)g->vis + first, (msi_c64 *)s->residual.segment[i].vis + first, n);
         }
 }
 
@@ -290,7 +291,7 @@ void msi_residual_store_subtract(msi_residual_store *s)
 /* The samples of a channel of a segment, in both stores. */
 typedef struct term_samples {
     const void *data; /* data of the plane; NULL: not read */
-    void *left;       /* residual of its first term */
+    void *residual;   /* residual of its first term */
     int64_t pitch;    /* row pitch of the terms, in samples */
     int n_term;
     int has_model;
@@ -301,16 +302,16 @@ typedef struct term_samples {
     static void subtract_terms_##type(const term_samples *s, int64_t at)                                               \
     {                                                                                                                  \
         const type *data = s->data;                                                                                    \
-        type *left = (type *)s->left + at;                                                                             \
+        type *out = (type *)s->residual + at;                                                                          \
         const real x = (real)s->x;                                                                                     \
         type sum = {0, 0};                                                                                             \
         for (int t = s->n_term - 1; s->has_model && t >= 0; t--) {                                                     \
-            sum.re = sum.re * x + left[t * s->pitch].re;                                                               \
-            sum.im = sum.im * x + left[t * s->pitch].im;                                                               \
+            sum.re = sum.re * x + out[t * s->pitch].re;                                                                \
+            sum.im = sum.im * x + out[t * s->pitch].im;                                                                \
         }                                                                                                              \
         type value = {data[at].re - sum.re, data[at].im - sum.im};                                                     \
         for (int t = 0; t < s->n_term; t++) {                                                                          \
-            left[t * s->pitch] = value;                                                                                \
+            out[t * s->pitch] = value;                                                                                 \
             value.re *= x;                                                                                             \
             value.im *= x;                                                                                             \
         }                                                                                                              \
@@ -327,9 +328,10 @@ void msi_residual_store_subtract_terms(msi_residual_store *s, double reference_h
     for (int64_t i = 0; i < s->data.n_segment; i++) {
         const msi_vis_segment *g = &s->data.segment[i];
         for (int p = 0; p < s->data.n_plane; p++) {
-            const int n_term = s->left.n_term;
+            const int n_term = s->residual.n_term;
             term_samples of = {.data = (const char *)g->vis + msi_segment_index(g, p, 0, 0) * each,
-                               .left = (char *)s->left.segment[i].vis + msi_segment_index(g, p * n_term, 0, 0) * each,
+                               .residual =
+                                   (char *)s->residual.segment[i].vis + msi_segment_index(g, p * n_term, 0, 0) * each,
                                .pitch = g->n_row_max * g->n_chan,
                                .n_term = n_term,
                                .has_model = has_model};
@@ -346,8 +348,8 @@ void msi_residual_store_powers(msi_residual_store *s, double reference_hz, const
 {
     const int is_single = s->data.precision == MSI_FP32;
 #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t i = 0; i < s->left.n_segment; i++) {
-        const msi_vis_segment *g = &s->left.segment[i];
+    for (int64_t i = 0; i < s->residual.n_segment; i++) {
+        const msi_vis_segment *g = &s->residual.segment[i];
         for (int k = 0; k < n; k++)
             for (int64_t row = 0; row < g->n_row; row++)
                 for (int32_t c = 0; c < g->n_chan; c++) {

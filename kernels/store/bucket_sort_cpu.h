@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sort the samples of a store on the CPU into buckets. A bucket is one uv tile of one first w-plane, so that its cells
- * fit in cache. Samples are gridded bucket by bucket; residuals keep the order between calls. */
+/* Sorts the samples of a store on the CPU into buckets. A bucket has the samples of one uv tile and one first w-plane,
+ * whose cells fit in cache. Samples are gridded bucket by bucket. Residuals use the order again in later calls. */
 #ifndef MSI_BUCKET_SORT_CPU_H
 #define MSI_BUCKET_SORT_CPU_H
 
@@ -28,8 +28,8 @@ typedef struct msi_buckets {
 } msi_buckets;
 
 /*
- * msi_bucket_sort - sort the samples of a store: samples with a weight in some plane, or all coordinates. If the store
- * already has an order for this geometry, *out refers to it.
+ * msi_bucket_sort - sort the samples that have a weight in some plane, or all samples if the store has no weights. If
+ * the store already has an order for this geometry, *out refers to it.
  * Returned: *out, freed by msi_buckets_free; empty after a failure
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
@@ -50,7 +50,7 @@ void msi_tile_work_sort(msi_tile_work *work, int64_t n);
 typedef struct msi_tile_progress {
     const msi_tile_work *work;
     int64_t n_run;              /* number of runs of all tiles */
-    int64_t n_seen, n_run_seen; /* number of tiles before the first thread's current one, and their runs; initially 0 */
+    int64_t n_seen, n_run_seen; /* tiles before the current tile of the first thread, and their runs; initially 0 */
 } msi_tile_progress;
 
 /* msi_tile_work_report - report that tile i has begun. Only the first thread calls it, with i in ascending order. */
@@ -78,13 +78,13 @@ const msi_bucket_simd_table *msi_bucket_simd(void);
 
 /* ---- Residuals -------------------------------------------------------------------------------------------------- */
 
-/* The samples of a store for several residuals. They are sorted once. A second store has the visibilities less a model;
- * it shares all other arrays with the original store. */
+/* The samples of a store for several residuals. They are sorted once. The second store, `residual`, has its own
+ * visibilities, and shares all other arrays with the original store. */
 typedef struct msi_residual_store {
-    msi_vis_store data; /* the original visibilities */
-    msi_vis_store left; /* predicted visibilities, then the data minus these */
+    msi_vis_store data;     /* the original visibilities */
+    msi_vis_store residual; /* predicted visibilities, then the data minus these */
     msi_buckets order;
-    void *vis;
+    void *vis; /* owned: the visibilities of all segments of `residual` */
 } msi_residual_store;
 
 /*
@@ -105,9 +105,9 @@ int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision pr
 void msi_residual_store_subtract(msi_residual_store *s);
 
 /*
- * msi_residual_store_subtract_terms - the same for polynomials in x = frequency / reference_hz - 1: planes p n_term +
- * t, which are the predicted terms t of plane p, become x^t (V - sum over q of x^q predicted_q).
- * Given: has_model  0: there is no prediction, and they become x^t V
+ * msi_residual_store_subtract_terms - the same for polynomials in x = frequency / reference_hz - 1. Plane p n_term + t
+ * of the second store has the prediction M_t of term t of plane p. It becomes x^t (V - sum over q of x^q M_q).
+ * Given: has_model  0: there is no prediction, and the plane becomes x^t V
  */
 void msi_residual_store_subtract_terms(msi_residual_store *s, double reference_hz, int has_model);
 

@@ -42,7 +42,7 @@ int msi_gpu_samples_reserve(msi_vis_store *store, int device, int64_t n_row, int
                             msi_gpu_samples *samples);
 
 /* msi_gpu_samples_commit - make the last piece part of the store. Returns: 0, MSI_ENOMEM, MSI_ERANGE */
-int msi_gpu_samples_commit(msi_vis_store *store, const msi_gpu_totals *figures);
+int msi_gpu_samples_commit(msi_vis_store *store, const msi_gpu_totals *totals);
 
 /* msi_gpu_samples_discard - free the last piece, which was not committed. */
 void msi_gpu_samples_discard(msi_vis_store *store);
@@ -85,11 +85,12 @@ int msi_gpu_samples_end_intake(msi_vis_store *store);
 /* msi_gpu_samples_device - return the device of a store's samples. */
 int msi_gpu_samples_device(const msi_vis_store *store);
 
-/* msi_gpu_samples_set_weights - set the store's figures of the current weights of a plane: their sum, the largest, and
- * the number of weights above 0. */
+/* msi_gpu_samples_set_weights - set the totals of a plane's current weights: their sum, the largest, and the number of
+ * weights above 0. */
 void msi_gpu_samples_set_weights(msi_vis_store *store, int plane, double sum, double largest, int64_t count);
 
-/* msi_gpu_samples_weights - get these figures. If they were never set, those of the samples as added, for one plane. */
+/* msi_gpu_samples_weights - get these totals. If no call has set them, get those of the weights with which samples were
+ * added; *count is then the number of samples. */
 void msi_gpu_samples_weights(const msi_vis_store *store, int plane, double *sum, double *largest, int64_t *count);
 
 /* msi_gpu_samples_move_to_host - move all samples to host memory; does nothing for an ordinary store. Returns: 0,

@@ -4,10 +4,10 @@
  *
  * (1) A kernel copies the model to a padded plane, divided by the windows' transforms and multiplied by the plane's
  * screen. (2) cuFFT transforms the plane. (3) Samples are uploaded in batches of whole segments and sorted as for
- * gridding, with the indices of their visibilities. (4) A warp degrids a sparse item from the planes in L2. A block
- * degrids crowded items: it holds a tile's cells of W w-planes in registers, loads a plane when the first plane moves
- * up, and computes sums over cells as matrix products (wgrid_degrid_cuda.cuh). A sample's sum depends only on the
- * planes, and no addition is atomic, so the result is always the same.
+ * gridding, with the indices of their visibilities. (4) A warp degrids a sparse item, which has few samples, from the
+ * planes in L2. A block degrids crowded items: it holds a tile's cells of W w-planes in registers, loads the next plane
+ * when the items' first plane increases, and computes sums over cells as matrix products (wgrid_degrid_cuda.cuh). A
+ * sample's sum depends only on the planes, and no addition is atomic, so the result is always the same.
  *
  * As many w-planes of all images as fit are in memory. If all fit, they are made once for all batches of the store;
  * otherwise they are made slab by slab for each batch.

@@ -64,7 +64,7 @@ static int image_powers(const msi_plan *plan, const msi_residual_job *job, msi_r
                            (char *)job->pixel + first * image_bytes,
                            (double *)job->sum_weight + first,
                            NULL};
-        MSI_TRY(plan->form->image(plan, &s->left, plane, &image, times));
+        MSI_TRY(plan->form->image(plan, &s->residual, plane, &image, times));
     }
     return MSI_OK;
 }
@@ -77,10 +77,10 @@ static int image_terms(const msi_plan *plan, const msi_residual_job *job, msi_re
         plan->wgrid.image, job->store->n_plane * job->n_term, plan->wgrid.precision, (void *)job->model, NULL, NULL};
     msi_image image = {plan->wgrid.image,         job->n_image, plan->wgrid.precision, job->pixel,
                        (double *)job->sum_weight, NULL};
-    if (job->model) MSI_TRY(plan->form->predict(plan, &s->left, &model, NULL, times));
+    if (job->model) MSI_TRY(plan->form->predict(plan, &s->residual, &model, NULL, times));
     msi_residual_store_subtract_terms(s, job->reference_hz, job->model != NULL);
     for (int i = 0; i < job->n_image; i++) plane[i] = job->store_plane[i] * job->n_term + job->power[i];
-    return plan->form->image(plan, &s->left, plane, &image, times);
+    return plan->form->image(plan, &s->residual, plane, &image, times);
 }
 
 int msi_wgrid_cpu_residual(const msi_plan *plan, const msi_residual_job *job, void **samples, msi_stage_times *times)
@@ -96,9 +96,9 @@ int msi_wgrid_cpu_residual(const msi_plan *plan, const msi_residual_job *job, vo
     msi_image image = {plan->wgrid.image,         job->n_image, plan->wgrid.precision, job->pixel,
                        (double *)job->sum_weight, NULL};
     if (!job->model) return plan->form->image(plan, &s->data, job->store_plane, &image, times);
-    MSI_TRY(plan->form->predict(plan, &s->left, &model, NULL, times));
+    MSI_TRY(plan->form->predict(plan, &s->residual, &model, NULL, times));
     msi_residual_store_subtract(s);
-    return plan->form->image(plan, &s->left, job->store_plane, &image, times);
+    return plan->form->image(plan, &s->residual, job->store_plane, &image, times);
 }
 
 void msi_wgrid_cpu_free_samples(void *samples)

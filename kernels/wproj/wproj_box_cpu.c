@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The two-dimensional transform consists of two passes of one-dimensional transforms. The first pass folds each row of
+ * A box is the rectangle of cells that the footprints of one slice of w cover.
+ *
+ * Its two-dimensional transform consists of two passes of one-dimensional transforms. The first pass folds each row of
  * the box that is not empty into one period of the padded grid, transforms it, and stores the image's columns in the
  * memory of the row. The second pass transforms these columns, sixteen at a time. For prediction, the same steps are
  * done in reverse order.

@@ -20,19 +20,19 @@ struct msi_plan {
 #ifdef MSI_HAVE_WPROJ_CUDA
     msi_wproj_cuda_form images;
     msi_wproj_predict_form predicts;
-    int device; /* CUDA ordinal */
-    int lasts;
-    void *kept; /* memory of a prediction, kept for the next one */
+    int device;      /* CUDA ordinal */
+    int keeps_model; /* 1: later predictions have the same model */
+    void *kept;      /* the memory of a prediction, kept for the next one if keeps_model */
 #endif
 };
 
-/* The restrictions of a strategy. If all are 0, it supports everything except textures. */
+/* What a strategy supports. If the flags are 0, it supports all kernels, but no texture units. */
 typedef struct wproj_strategy {
-    const char *name;    /* name of the row */
-    const char *at_work; /* the same with its backend, for messages */
-    int full_alone;      /* 1: supports only full kernels of the nearest sub-cell */
-    int full_nearest;    /* 1: does not interpolate full kernels, but separable ones */
-    int textures;        /* 1: also interpolates by texture units, in fp32 */
+    const char *name;  /* name of the row */
+    const char *label; /* name in messages, which says if it runs on the CPU */
+    int full_only;     /* 1: supports only full kernels of the nearest sub-cell */
+    int full_nearest;  /* 1: does not interpolate full kernels, but separable ones */
+    int textures;      /* 1: also interpolates by texture units, in fp32 */
     const msi_wproj_cost *cost;
     msi_wproj_cpu_form cpu;
 #ifdef MSI_HAVE_WPROJ_CUDA
@@ -65,15 +65,15 @@ static int choose_lookup(const wproj_strategy *a, const msi_plan_request *reques
     if (asked == MSI_KERNEL_TEXTURE && (!a->textures || request->precision != MSI_FP32))
         return msi_error_about(msi_error_set(MSI_ERANGE,
                                              "kernel texture is for strategy window in fp32 on a GPU, not for %s in %s",
-                                             a->at_work, request->precision == MSI_FP32 ? "fp32" : "fp64"),
+                                             a->label, request->precision == MSI_FP32 ? "fp32" : "fp64"),
                                "kernel");
-    if (asked == MSI_KERNEL_LINEAR && a->full_alone)
+    if (asked == MSI_KERNEL_LINEAR && a->full_only)
         return msi_error_about(
-            msi_error_set(MSI_ERANGE, "kernel linear: strategy %s takes kernels of the nearest sub-cell on a GPU",
+            msi_error_set(MSI_ERANGE, "kernel linear: strategy %s on a GPU has only kernels of the nearest sub-cell",
                           a->name),
             "kernel");
-    wanted->lookup = a->full_alone ? MSI_KERNEL_NEAREST : asked;
-    wanted->form = a->full_alone ? MSI_WPROJ_FORM_FULL : MSI_WPROJ_FORM_AUTO;
+    wanted->lookup = a->full_only ? MSI_KERNEL_NEAREST : asked;
+    wanted->form = a->full_only ? MSI_WPROJ_FORM_FULL : MSI_WPROJ_FORM_AUTO;
     wanted->full_nearest = a->full_nearest;
     return MSI_OK;
 }
@@ -197,7 +197,8 @@ const msi_strategy_ops msi_wproj_cpu_ops = {
 const msi_strategy_ops msi_wproj_cpu_predict_ops = {.plan = cpu_plan, .free = free_plan, .predict = cpu_predict};
 
 #ifdef MSI_HAVE_WPROJ_CUDA
-/* Tiles interpolate between four squares, which is fast only if they are in the L2 cache. */
+/* Tiles interpolate between four squares of the table, which is fast only if these are in the L2 cache. That is rarer
+ * with large tables, so the limit is the default of msi_wproj_request, not a part of the memory. */
 static const int64_t TILE_TABLE_BYTES = (int64_t)1 << 30;
 
 /* Free a plan that the device cannot execute. */
@@ -232,7 +233,7 @@ static int plan_predictions(msi_plan **out, const wproj_strategy *strategy, cons
     MSI_TRY(make_wproj_plan(out, strategy, table_bytes, request, r));
     (*out)->device = request->spec->device;
     (*out)->predicts = strategy->predicts;
-    (*out)->lasts = request->keeps_model;
+    (*out)->keeps_model = request->keeps_model;
     r->grid_bytes = r->least_grid_bytes = r->least_device_bytes = 0;
     r->device_bytes =
         msi_wproj_predictor_bytes(&(*out)->wproj, strategy->predicts, request->n_sample, request->n_image);
@@ -245,9 +246,8 @@ static int cuda_plan(msi_plan **out, const msi_strategy *row, const msi_plan_req
         {"tile", "tile", .cost = &msi_wproj_cuda_tile_cost, .images = MSI_WPROJ_CUDA_TILE},
         {"window", "window", .full_nearest = 1, .textures = 1, .cost = &msi_wproj_cuda_window_cost,
          .images = MSI_WPROJ_CUDA_WINDOW, .predicts = MSI_WPROJ_PREDICT_WINDOW},
-        {"gather", "gather", .full_alone = 1, .cost = &msi_wproj_cuda_gather_cost,
-         .predicts = MSI_WPROJ_PREDICT_GATHER},
-        {"scatter", "scatter", .full_alone = 1, .cost = &msi_wproj_cuda_scatter_cost,
+        {"gather", "gather", .full_only = 1, .cost = &msi_wproj_cuda_gather_cost, .predicts = MSI_WPROJ_PREDICT_GATHER},
+        {"scatter", "scatter", .full_only = 1, .cost = &msi_wproj_cuda_scatter_cost,
          .predicts = MSI_WPROJ_PREDICT_SCATTER}};
     const wproj_strategy *strategy = find_wproj_strategy(all, row);
     return request->spec->predict ? plan_predictions(out, strategy, request, r)
@@ -266,7 +266,7 @@ static int cuda_predict(msi_plan *plan, msi_vis_store *store, const msi_image *m
 {
     MSI_TRY(make_kernels(plan, make_on_device));
     const msi_wproj_cuda_work work = {.device = plan->device, .plan = &plan->wproj, .kernels = &plan->kernels};
-    return msi_wproj_cuda_predict(&work, plan->predicts, store, model, plan->lasts ? &plan->kept : NULL, times);
+    return msi_wproj_cuda_predict(&work, plan->predicts, store, model, plan->keeps_model ? &plan->kept : NULL, times);
 }
 
 const msi_strategy_ops msi_wproj_cuda_ops = {

@@ -2,11 +2,11 @@
 /*
  * Benchmark and tests only. The strategy "window" is in wproj/window/.
  *
- * Moving window: the unbounded plane of cells is divided into windows at least as large as the widest kernel. The place
- * of a cell is its position modulo the window. A warp has some rows of places, and a lane one column of them. For each
- * place the lane keeps the one cell that lies in the rectangle around the current footprint. Between two samples it
- * reads only the cells that are new in the rectangle. A row of kernel values, rotated, covers a row of places, so that
- * lanes read whole rows together for all positions of the footprint.
+ * Moving window: a rectangle of cells, at least as large as the widest kernel, begins at the first cell of the current
+ * footprint. The place of a cell is its position modulo the edges of the rectangle, so each place has one cell of the
+ * rectangle. A warp processes some rows of places, and a lane one column of these rows. The lane keeps its cells in
+ * registers, and reads only those that come into the rectangle when it moves from one sample to the next. A row of
+ * kernel values is rotated in the same way, so the lanes of a warp read it together wherever the footprint begins.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Moving window", after Romein 2012. Here a
  * window is divided among warps, not blocks, so that no barrier is needed.
@@ -62,7 +62,7 @@ template <typename T> struct lane_window {
     cplx<T> cell[ROWS<T>];
 };
 
-/* Sum a lane's part of one sample. Cells that are new in the window are read first. */
+/* Return a lane's part of the sum of a sample. Cells that come into the window are read first. */
 template <typename T>
 __device__ __forceinline__ cplx<T> weigh_window(lane_window<T> &w, const window_args<T> &a, const window_sample<T> &s)
 {
@@ -230,7 +230,7 @@ extern "C" int msi_window_table_sort(msi_window_table *w, const msi_wproj_job *j
 
 extern "C" int msi_window_table_degrid(msi_window_table *w, const msi_wproj_job *job, int sorted)
 {
-    const gpu_range range("degrid by a window of tables");
+    const gpu_range range("degrid by window, with table kernels");
     cudaStream_t stream = (cudaStream_t)w->gpu.stream;
     if (job->n_vis == 0) return MSI_OK;
     MSI_TRY(msi_gpu_stream_enter(&w->gpu));

@@ -20,7 +20,8 @@ enum { MAX_LINE = 512, MAX_CACHE_LINES = 4096, FIRST_GROUP = 512 };
 static const int32_t group_sizes[] = {128, 256, 512, 1024};
 enum { N_GROUP = sizeof group_sizes / sizeof group_sizes[0] };
 
-/* The progress of tuning a case. Trials are the candidates, the most promising first, and then the groups. */
+/* The progress of tuning a case. The trials are the candidates, in the order of their estimates, and then the group
+ * sizes with the best candidate. */
 typedef struct progress {
     msi_window_shape best;
     int n_tried, n_trial;
@@ -147,7 +148,7 @@ static void remember(const char *path, const msi_window_case *problem, const pro
             close(fd);
             unlink(temporary);
         }
-        msi_log_detail("window tuning: %s cannot be written; it will be measured again", path);
+        msi_log_detail("window tuning: cannot write %s; the next run will measure again", path);
         return;
     }
     copy_lines(f, path, problem);
@@ -162,24 +163,24 @@ static int64_t round_up(int64_t x, int64_t step)
 }
 
 /*
- * Estimate the number of instructions per visibility and image, from the numbers per cell and per staged weight on the
- * GPU on which the shapes were tuned. All tiles of the window are counted, including threads without cells.
+ * Estimate the number of instructions per visibility and image. The numbers per cell, per thread and per staged weight
+ * were measured on one kind of GPU. All tiles of the window are counted, including threads without cells.
  */
 static double estimate(const msi_window_shape *s, int32_t taps)
 {
-    const double a_weight = 0.47 / s->images;
+    const double per_weight = 0.47 / s->images;
     const int64_t rows = (int64_t)s->coarsen_v * s->blocks_v;
     if (s->variant == MSI_WINDOW_TENSOR) {
         int64_t n_u = (taps + s->coarsen_u - 2 + s->tile_u) / s->tile_u;
         int64_t n_v = (taps + s->coarsen_v - 2 + s->tile_v) / s->tile_v;
-        double a_cell = 0.033 + 0.004 / s->images, cells = (double)s->tile_u * s->tile_v;
-        return (double)(n_u * n_v) * (10.0 / s->images + a_cell * cells);
+        double per_cell = 0.033 + 0.004 / s->images, cells = (double)s->tile_u * s->tile_v;
+        return (double)(n_u * n_v) * (10.0 / s->images + per_cell * cells);
     }
     int64_t u = round_up(taps + s->coarsen_u - 1, s->coarsen_u), v = round_up(taps + s->coarsen_v - 1, rows);
     int64_t n_u = (u + s->tile_u - 1) / s->tile_u, n_v = (v + s->tile_v - 1) / s->tile_v;
     int64_t warps = (u / s->coarsen_u * (v / rows) + 31) / 32;
-    double cells = (double)(warps * 32 * s->coarsen_u * rows), a_thread = 0.1 / (double)(s->coarsen_u * rows);
-    return cells * (0.13 + 0.05 / s->images + a_thread) + a_weight * (double)(n_v * u + n_u * v);
+    double cells = (double)(warps * 32 * s->coarsen_u * rows), per_thread = 0.1 / (double)(s->coarsen_u * rows);
+    return cells * (0.13 + 0.05 / s->images + per_thread) + per_weight * (double)(n_v * u + n_u * v);
 }
 
 /* Sort candidates, the most promising first. */
@@ -201,7 +202,7 @@ static void sort_candidates(msi_window_shape *sorted, const msi_window_case *pro
 }
 
 /* Continue the trials of a case, up to the permitted number. Returned: p, and *n_timed, the number of timings */
-static int go_on(progress *p, const msi_window_shape *sorted, const msi_window_trials *trials, int *n_timed)
+static int run_trials(progress *p, const msi_window_shape *sorted, const msi_window_trials *trials, int *n_timed)
 {
     const int n = p->n_trial - N_GROUP;
     double best_ms = 0;
@@ -234,7 +235,7 @@ int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *pro
     progress p = {sorted[0], 1, n + N_GROUP};
     int n_timed;
     if (path) recall(&p, path, problem, trials->candidate, n);
-    MSI_TRY(go_on(&p, sorted, trials, &n_timed));
+    MSI_TRY(run_trials(&p, sorted, trials, &n_timed));
     *shape = p.best;
     if (path && n_timed) remember(path, problem, &p);
     return MSI_OK;
