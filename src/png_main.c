@@ -19,16 +19,12 @@
 #include "io/fits/publish.h"
 #include "io/fits/sky_wcs.h"
 
-/* ---- Moments ---- */
+/* ---- Moments: images that summarise the planes of a cube ---- */
 
-/* The moments of a cube: images that summarise its planes. */
+enum { N_MOMENT = 4 };
 
-enum { MSI_N_MOMENT = 4 };
-
-/* The suffixes of the names of moment images: moment0, moment1, moment2, peak. */
-extern const char *const msi_moment_names[MSI_N_MOMENT];
-
-const char *const msi_moment_names[MSI_N_MOMENT] = {"moment0", "moment1", "moment2", "peak"};
+/* The suffixes of the names of moment images. */
+static const char *const moment_names[N_MOMENT] = {"moment0", "moment1", "moment2", "peak"};
 
 /* Sums over planes for each pixel. */
 typedef struct sums {
@@ -97,7 +93,7 @@ static void add_plane(sums *s, const msi_fits_view *v, double above)
 /* Make the image of a moment, with the header of the view of a plane. */
 static int make_view(msi_fits_view *view, const char *path, const sums *s, int moment)
 {
-    static const char *const type[MSI_N_MOMENT] = {"Moment 0", "Moment 1", "Moment 2", "Peak"};
+    static const char *const type[N_MOMENT] = {"Moment 0", "Moment 1", "Moment 2", "Peak"};
     char unit[sizeof view->unit];
     MSI_TRY(msi_fits_view_read(view, path, 0));
     for (int64_t i = 0; i < s->n_pixel; i++) {
@@ -182,15 +178,15 @@ static int add_planes(sums *s, const char *path, double above)
  *   peak     the largest value
  *
  * Given:    path; above  level for moments 1 and 2; NaN: three times the noise (find_noise)
- * Returned: view [MSI_N_MOMENT]  freed by msi_fits_view_free; empty on failure
+ * Returned: view [N_MOMENT]  freed by msi_fits_view_free; empty on failure
  * Returns:  as msi_fits_view_read; MSI_EINPUT if there are fewer than two planes along FREQ
  * Notes:    velocities have the radio definition. Planes are read one at a time.
  */
-static int moments_make(msi_fits_view view[MSI_N_MOMENT], const char *path, double above)
+static int moments_make(msi_fits_view view[N_MOMENT], const char *path, double above)
 {
     sums s = {0};
     double noise = 0;
-    memset(view, 0, MSI_N_MOMENT * sizeof *view);
+    memset(view, 0, N_MOMENT * sizeof *view);
     MSI_TRY(find_axis(&s, path));
     int rc = alloc_sums(&s);
     if (!rc && isnan(above)) rc = find_noise(path, &s, &noise);
@@ -199,26 +195,26 @@ static int moments_make(msi_fits_view view[MSI_N_MOMENT], const char *path, doub
         msi_log_info("%s: moments 1 and 2 of values above %.3g, three times the noise", path, above);
     }
     if (!rc) rc = add_planes(&s, path, above);
-    for (int m = 0; m < MSI_N_MOMENT && !rc; m++) rc = make_view(&view[m], path, &s, m);
+    for (int m = 0; m < N_MOMENT && !rc; m++) rc = make_view(&view[m], path, &s, m);
     free_sums(&s);
-    for (int m = 0; rc && m < MSI_N_MOMENT; m++) msi_fits_view_free(&view[m]);
+    for (int m = 0; rc && m < N_MOMENT; m++) msi_fits_view_free(&view[m]);
     return rc;
 }
 
-/* ---- Channel maps and spectra ---- */
+/* ---- Channel maps and spectra of a cube ---- */
 
-/* Channel maps and spectra of a cube. */
-
-enum { MSI_PNG_MOST_PLACES = 12 };
+enum {
+    MOST_PLACES = 12,
+    MOST_PIXELS = 3000 /* along a side of the page of channel maps */
+};
 
 /* A position on the sky, in the frame of the cube. */
-typedef struct msi_png_place {
+typedef struct sky_place {
     const char *name;
     double ra_rad, dec_rad;
-} msi_png_place;
+} sky_place;
 
-enum { MOST_PIXELS = 3000 }; /* most pixels along a side of the page */
-
+/* Read the first plane of a cube. Fail if there is only one. */
 static int read_first(msi_fits_view *v, const char *path)
 {
     MSI_TRY(msi_fits_view_read(v, path, 0));
@@ -342,7 +338,7 @@ static int channel_maps_make(msi_fits_view *view, msi_picture_tiles *tiles, cons
 /* ---- Spectra ---- */
 
 /* Find the pixel nearest to each place. */
-static int find_pixels(const msi_fits_view *v, const char *path, const msi_png_place *place, int n, int64_t *at)
+static int find_pixels(const msi_fits_view *v, const char *path, const sky_place *place, int n, int64_t *at)
 {
     if (!v->wcs) return msi_error_set(MSI_EINPUT, "%s: spectra at places need an image on the sky", path);
     for (int i = 0; i < n; i++) {
@@ -370,12 +366,12 @@ static int read_spectra(const char *path, int64_t n_plane, const int64_t *at, in
     return MSI_OK;
 }
 
-static int draw_spectra(msi_publish *p, int i, const char *path, const msi_fits_view *v, const msi_png_place *place,
+static int draw_spectra(msi_publish *p, int i, const char *path, const msi_fits_view *v, const sky_place *place,
                         int n_place, double *x, int64_t *at)
 {
     const int64_t n = v->n_freq;
     const char *slash = strrchr(path, '/');
-    msi_picture_curve curve[MSI_PNG_MOST_PLACES];
+    msi_picture_curve curve[MOST_PLACES];
     char title[256], unit[96];
     MSI_TRY(find_pixels(v, path, place, n_place, at));
     MSI_TRY(read_spectra(path, n, at, n_place, x, x + n));
@@ -398,7 +394,7 @@ static int draw_spectra(msi_publish *p, int i, const char *path, const msi_fits_
  * Returns: as msi_picture_curves_draw, msi_fits_view_read; MSI_EINPUT (a place is outside; no planes along FREQ; no sky
  *          coordinates)
  */
-static int channel_spectra_draw(msi_publish *p, int i, const char *path, const msi_png_place *place, int n_place)
+static int channel_spectra_draw(msi_publish *p, int i, const char *path, const sky_place *place, int n_place)
 {
     msi_fits_view v;
     double *x = NULL;
@@ -421,7 +417,7 @@ typedef struct options {
     msi_picture_style style;
     int moments, channel_maps;
     double above; /* for moments; NaN: not given */
-    msi_png_place place[MSI_PNG_MOST_PLACES];
+    sky_place place[MOST_PLACES];
     int n_place; /* if not 0, spectra are drawn */
     int overwrite, quiet, version, help;
 } options;
@@ -468,9 +464,9 @@ static int read_above(void *of, const char *const *argument)
 static int read_place(void *of, const char *const *argument)
 {
     options *o = of;
-    if (o->n_place == MSI_PNG_MOST_PLACES)
-        return msi_error_set(MSI_EUSAGE, "-spectrum: at most %d places can be given", MSI_PNG_MOST_PLACES);
-    msi_png_place *p = &o->place[o->n_place++];
+    if (o->n_place == MOST_PLACES)
+        return msi_error_set(MSI_EUSAGE, "-spectrum: at most %d places can be given", MOST_PLACES);
+    sky_place *p = &o->place[o->n_place++];
     p->name = argument[0];
     MSI_TRY(msi_parse_ra(&p->ra_rad, "-spectrum", argument[1]));
     return msi_parse_dec(&p->dec_rad, "-spectrum", argument[2]);
@@ -492,7 +488,7 @@ static const msi_small_option option_table[] = {
     {"channel-maps", 0, "", "draw all planes of each cube on one page: FILE-channels.png", NULL,
      offsetof(options, channel_maps)},
     {"spectrum", 3, "NAME RA DEC",
-     "draw the spectrum of each cube at a place, such as core 8h24m07s -42d59m48s, which has this name in the legend: "
+     "draw the spectrum of each cube at RA DEC, such as 8h24m07s -42d59m48s, with NAME in the legend: "
      "FILE-spectra.png; may be repeated",
      read_place, 0},
     {"overwrite", 0, "", "replace pictures that exist", NULL, offsetof(options, overwrite)},
@@ -592,14 +588,14 @@ static int draw_one(msi_publish *p, int i, const options *o)
 /* Draw the moments of cube i, and write them as FITS images. */
 static int draw_moments(msi_publish *p, int i, const options *o)
 {
-    msi_fits_view view[MSI_N_MOMENT];
+    msi_fits_view view[N_MOMENT];
     const char *file = o->file[i], *slash = strrchr(file, '/');
     const msi_progress_share all = msi_progress_enter(i, i + 1, o->n_file);
     char name[256];
     MSI_TRY(moments_make(view, file, o->above));
     int rc = MSI_OK;
-    for (int m = 0; m < MSI_N_MOMENT; m++) {
-        const int at = 2 * (MSI_N_MOMENT * i + m);
+    for (int m = 0; m < N_MOMENT; m++) {
+        const int at = 2 * (N_MOMENT * i + m);
         const msi_fits_change change = {
             .unit = view[m].unit, .type = view[m].type, .one_plane = 1, .beam = view[m].beam};
         snprintf(name, sizeof name, "%s of %.200s", view[m].type, slash ? slash + 1 : file);
@@ -633,7 +629,7 @@ static int draw_channels(msi_publish *p, int i, const options *o)
 
 static int n_picture(const options *o)
 {
-    return o->moments ? 2 * MSI_N_MOMENT * o->n_file : o->n_file;
+    return o->moments ? 2 * N_MOMENT * o->n_file : o->n_file;
 }
 
 /* Draw all pictures. If one fails, none is written. */
@@ -658,13 +654,13 @@ static int draw_all(const options *o, const char *const *name)
 static int draw(const options *o)
 {
     char **name;
-    const int n = n_picture(o), each = o->moments ? 2 * MSI_N_MOMENT : 1;
+    const int n = n_picture(o), each = o->moments ? 2 * N_MOMENT : 1;
     MSI_TRY(msi_alloc(&name, n, sizeof *name, "file names"));
     int rc = MSI_OK;
     for (int i = 0; !rc && i < n; i++)
         if (!(name[i] = o->name ? strdup(o->name)
                                 : picture_name(o->file[i / each],
-                                               o->moments        ? msi_moment_names[i % each / 2]
+                                               o->moments        ? moment_names[i % each / 2]
                                                : o->channel_maps ? "channels"
                                                : o->n_place      ? "spectra"
                                                                  : NULL,

@@ -44,13 +44,14 @@ static void observe(void)
     }
 }
 
-/* Count the reports of progress, which long calls make. */
+/* Count the stages of long calls that have ended: their last report has the fraction 1. */
 static void count_progress(void *of, const char *stage, double fraction)
 {
     if (fraction == 1) ++*(int *)of;
     (void)stage;
 }
 
+/* Print which step failed, and the error line of the library. */
 static int fail(const char *what)
 {
     fprintf(stderr, "major_cycle: %s: %s\n", what, msimage_error());
@@ -112,6 +113,9 @@ int main(void)
     msimage_cleaner_free(c);
     msimage_gridder_free(g);
     if (rc) return rc;
-    if (!n_progress) return fail("no call reported its end");
+    if (!n_progress) {
+        fputs("major_cycle: no call reported its end\n", stderr);
+        return EXIT_FAILURE;
+    }
     return compare();
 }

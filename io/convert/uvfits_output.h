@@ -15,7 +15,7 @@ typedef struct msi_uvfits_output_spec {
 typedef struct msi_uvfits_report {
     int64_t n_row, n_group;
     int32_t n_window;
-    int64_t n_filled;     /* windows of groups for which there is no row; their samples are zero with weight zero */
+    int64_t n_filled;     /* windows without a row, over all groups; their samples are zero with weight zero */
     int64_t n_unweighted; /* samples without a flag whose weight is not positive; they are written as flagged */
     int64_t n_not_finite; /* samples whose value or weight is not finite; they are written as zero, flagged */
 } msi_uvfits_report;
@@ -25,10 +25,10 @@ typedef struct msi_uvfits_report {
 int msi_uvfits_check(const msi_ms_reader *reader, const char *name);
 
 /*
- * msi_uvfits_write - write a set. Flagged samples get negative weights. Windows become the axis IF. Antennas are
- * numbered from 1 in the order of rows. u, v, w keep their sign and are in seconds, in single precision. Dates are
- * exact to a microsecond.
- * Given:    reader  of one set, opened in this process; its selection leaves out and flags no rows
+ * msi_uvfits_write - write a set. Flagged samples get negative weights. Windows become the axis IF. Antennas have the
+ * number of their row of ANTENNA, counted from 1. u, v, w keep their sign and are in seconds, in single precision.
+ * Dates are exact to a microsecond.
+ * Given:    reader  of one set, opened in this process; its selection keeps all rows, and adds no flags
  * Returned: *report
  * Returns:  0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM; after a failure the file is incomplete
  */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Reads FITS images, in two ways:
+ * Reads FITS images, in four ways:
  *   msi_fits_open, msi_fits_read  read images as this program writes them: a plain SIN projection, floating-point
  *                                 pixels. Other files are refused.
  *   msi_fits_view_read            reads one plane of any image. A card with an invalid value is ignored.
+ *   msi_fits_beam_read            reads a primary beam: planes along FREQ, on the sky or fixed to the dish.
+ *   msi_fits_screen_read          reads screens for each antenna, frequency and time.
  * Every number in a header is checked before it is used, because headers come from many programs.
  */
 #include "io/fits/fits_image.h"
@@ -588,7 +590,8 @@ static int read_frequencies(msi_fits_beam *b, const msi_fits_handle *h, const ch
             break;
         }
     }
-    if (freq_axis < 0) return msi_error_set(MSI_EINPUT, "%s: a beam needs an axis FREQ; it has none", path);
+    if (freq_axis < 0)
+        return msi_error_set(MSI_EINPUT, "%s: has no axis FREQ; give a beam with the frequencies of its planes", path);
     for (int k = 2; k < n_axis; k++)
         if (k != freq_axis && axis[k] != 1)
             return msi_error_set(MSI_EINPUT, "%s: NAXIS%d is %lld; apart from FREQ it must be 1", path, k + 1,
@@ -697,7 +700,8 @@ static int read_planes(msi_fits_screen *s, const msi_fits_handle *h, const char 
                                  "and TIME",
                                  path, k + 1, a.ctype);
         if (kind[k] < 0) continue;
-        if (found >> kind[k] & 1) return msi_error_set(MSI_EINPUT, "%s: has two axes %s", path, kind_name[kind[k]]);
+        if (found >> kind[k] & 1)
+            return msi_error_set(MSI_EINPUT, "%s: has two axes %s; a screen has one", path, kind_name[kind[k]]);
         found |= 1 << kind[k];
         *n[kind[k]] = axis[k];
         const double first = a.crval + (1 - a.crpix) * a.cdelt;

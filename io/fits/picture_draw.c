@@ -203,7 +203,8 @@ int msi_picture_save(msi_publish *p, int i, cairo_t *cr, cairo_surface_t *canvas
 
 enum { BAR_GAP = 16, BAR_WIDTH = 20, BAR_TICK_APART = 34 };
 
-/* Choose the prefix of a unit for which the largest value is 1 to 999. Returns the factor for values. */
+/* Write a unit of Jy with the prefix for which the largest value is 0.8 to 800; other units get no prefix. Returns the
+ * factor from values to this unit. */
 static double choose_unit(const char *unit, double largest, char *text, size_t size)
 {
     static const struct {
@@ -447,7 +448,8 @@ static void draw_beam(cairo_t *cr, const msi_picture_frame *f, const msi_picture
     cairo_fill(cr);
 }
 
-/* Append the line within a cell of four points to the path. Given: x, y, value  of its corners, in turn */
+/* Append to the path the part of a contour line between four neighbouring points. Given: x, y, value  of the points, in
+ * their order around the square */
 static void trace_cell(cairo_t *cr, const double x[4], const double y[4], const double value[4], double level)
 {
     double at[4][2];

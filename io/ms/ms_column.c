@@ -197,13 +197,15 @@ static int check_set(ccc_table *t)
     return MSI_OK;
 }
 
-/* Describe a column. Fail unless it has arrays of complex numbers; an input column may also have doubles or reals. */
+/* Describe a column. Fail unless it has arrays of complex numbers in single precision. An input column may also have
+ * complex numbers in double precision, or real numbers in single precision. */
 static int describe(ccc_table *t, const char *column, int is_input, ccc_column_info *info)
 {
     MSI_CCC(ccc_column_describe(t, column, info));
     const int fits = info->type == CCC_COMPLEX || (is_input && (info->type == CCC_DCOMPLEX || info->type == CCC_FLOAT));
     if (!fits || info->is_scalar)
-        return msi_error_set(MSI_EINPUT, "%s: column %s does not hold arrays of complex numbers of 2 x 4 bytes",
+        return msi_error_set(MSI_EINPUT,
+                             "%s: column %s has no arrays of complex numbers in single precision; choose another one",
                              ccc_table_path(t), column);
     return MSI_OK;
 }
@@ -213,7 +215,7 @@ static int choose_shape_column(msi_ms_column *c, ccc_table *t, const char *colum
     static const char *const names[] = {"DATA", "CORRECTED_DATA", "FLOAT_DATA", "MODEL_DATA"};
     for (int i = 0; i < 4; i++)
         if (ccc_table_has_column(t, names[i]) && strcmp(names[i], column) != 0) {
-            snprintf(c->like, sizeof c->like, "%s", names[i]);
+            snprintf(c->shape_column, sizeof c->shape_column, "%s", names[i]);
             return MSI_OK;
         }
     return no_column(t, "DATA");
@@ -246,9 +248,10 @@ static int count_shape(shapes *s, const int64_t *cell, int64_t n_row)
     return MSI_OK;
 }
 
-/* Fail if a cell of `column` in some rows has another shape than `cell`. *n_undefined counts cells without a value. */
-static int compare(ccc_table *t, const char *column, int64_t row, int64_t n_row, const int64_t *cell, const char *like,
-                   int64_t *n_undefined)
+/* Fail if a cell of `column` in some rows has another shape than `cell`, the shape in `shape_column`. Cells without a
+ * value are added to *n_undefined. */
+static int compare(ccc_table *t, const char *column, int64_t row, int64_t n_row, const int64_t *cell,
+                   const char *shape_column, int64_t *n_undefined)
 {
     int64_t n_alike, shape[CCC_MAX_DIM] = {0};
     int ndim;
@@ -260,41 +263,43 @@ static int compare(ccc_table *t, const char *column, int64_t row, int64_t n_row,
             return msi_error_set(
                 MSI_EINPUT, "%s: row %lld: the cell of %s is %lld x %lld (%d axes), that of %s %lld x %lld",
                 ccc_table_path(t), (long long)row, column, (long long)shape[0], (long long)(ndim > 1 ? shape[1] : 1),
-                ndim, like, (long long)cell[0], (long long)cell[1]);
+                ndim, shape_column, (long long)cell[0], (long long)cell[1]);
     }
     return MSI_OK;
 }
 
-/* Count the rows of each shape, and the cells of an existing column that have no value although DATA has one. */
-static int compare_rows(const msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec, int is_there, shapes *s,
+/* Count the rows of each shape, and the cells of an existing column that have no value although the column with the
+ * shapes has one. */
+static int compare_rows(const msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec, int exists, shapes *s,
                         int64_t *n_undefined)
 {
     int64_t n_alike, cell[CCC_MAX_DIM] = {0}, unused = 0;
     int ndim;
     for (int64_t row = 0; row < c->n_row; row += n_alike) {
-        MSI_CCC(ccc_rows_alike(t, c->like, row, c->n_row - row, &n_alike, &ndim, cell));
+        MSI_CCC(ccc_rows_alike(t, c->shape_column, row, c->n_row - row, &n_alike, &ndim, cell));
         if (ndim < 0) continue;
         if (ndim != 2)
             return msi_error_set(MSI_EINPUT, "%s: row %lld: the cell of %s has %d axes", ccc_table_path(t),
-                                 (long long)row, c->like, ndim);
+                                 (long long)row, c->shape_column, ndim);
         MSI_TRY(count_shape(s, cell, n_alike));
-        if (is_there) MSI_TRY(compare(t, spec->column, row, n_alike, cell, c->like, n_undefined));
+        if (exists) MSI_TRY(compare(t, spec->column, row, n_alike, cell, c->shape_column, n_undefined));
         if (spec->op != MSI_MS_WRITE_REPLACE)
-            MSI_TRY(compare(t, spec->input_column, row, n_alike, cell, c->like, &unused));
+            MSI_TRY(compare(t, spec->input_column, row, n_alike, cell, c->shape_column, &unused));
     }
-    if (s->n == 0) return msi_error_set(MSI_EINPUT, "%s: no cell of %s has a value", ccc_table_path(t), c->like);
+    if (s->n == 0)
+        return msi_error_set(MSI_EINPUT, "%s: no cell of %s has a value", ccc_table_path(t), c->shape_column);
     return MSI_OK;
 }
 
-/* Choose the tiles of DATA, unless they are far too small or too large. Otherwise choose tiles of whole cells, about
- * 512 kB each. */
-static void choose_tile(msi_ms_column *c, const ccc_column_info *like, const shapes *s)
+/* Choose the tiles of the column with the shapes. If they are far too small or too large, choose tiles of whole cells,
+ * about 512 kB each. */
+static void choose_tile(msi_ms_column *c, const ccc_column_info *shape_info, const shapes *s)
 {
     const int64_t small = 512, large = 2 << 20, wanted = 64 << 10; /* numbers of 8 bytes */
-    if (like->tile_ndim == 3) {
-        const int64_t n = like->tile_shape[0] * like->tile_shape[1] * like->tile_shape[2];
+    if (shape_info->tile_ndim == 3) {
+        const int64_t n = shape_info->tile_shape[0] * shape_info->tile_shape[1] * shape_info->tile_shape[2];
         if (n >= small && n <= large) {
-            memcpy(c->tile_shape, like->tile_shape, sizeof c->tile_shape);
+            memcpy(c->tile_shape, shape_info->tile_shape, sizeof c->tile_shape);
             return;
         }
     }
@@ -349,8 +354,8 @@ static int is_lossy(const ccc_column_info *info)
     return !strcmp(info->manager_type, "DyscoStMan");
 }
 
-/* When the table is opened again, a storage manager gets the new name of the column. It is not known how other managers
- * handle this, so fail for these. */
+/* Fail if the column's storage manager may not find the column by a new name, which it gets when the table is opened
+ * again. The managers in this list find it. */
 static int check_rename(ccc_table *t, const char *column, const ccc_column_info *info)
 {
     static const char *const known[] = {"StandardStMan",  "IncrementalStMan", "TiledShapeStMan", "TiledColumnStMan",
@@ -433,8 +438,8 @@ int msi_ms_column_check_links(const char *path)
     return MSI_OK;
 }
 
-/* Fail if a file that a new column may use is a link: casacore would write into the file, which a killed run may have
- * left. */
+/* Fail if a file with the name of a new column's file is a link, because casacore would write to the link's target. A
+ * killed run may have left such a file. */
 static int check_strays(ccc_table *t)
 {
     const char *path = ccc_table_path(t);
@@ -481,7 +486,7 @@ static int check_input(ccc_table *t, const char *column)
 
 int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
 {
-    ccc_column_info info = {0}, like, input;
+    ccc_column_info info = {0}, shape_info, input;
     shapes s = {0};
     int64_t n_undefined = 0;
     memset(c, 0, sizeof *c);
@@ -489,10 +494,10 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
     MSI_TRY(check_set(t));
     c->n_row = ccc_table_n_row(t);
     MSI_TRY(choose_shape_column(c, t, spec->column));
-    MSI_TRY(describe(t, c->like, 1, &like));
-    const int is_there = ccc_table_has_column(t, spec->column);
-    if (is_there) MSI_TRY(describe(t, spec->column, 0, &info));
-    if (is_there && !strcmp(spec->column, "CORRECTED_DATA") && !msi_ms_mark_has_origin(t, spec->column))
+    MSI_TRY(describe(t, c->shape_column, 1, &shape_info));
+    const int exists = ccc_table_has_column(t, spec->column);
+    if (exists) MSI_TRY(describe(t, spec->column, 0, &info));
+    if (exists && !strcmp(spec->column, "CORRECTED_DATA") && !msi_ms_mark_has_origin(t, spec->column))
         return msi_error_set(
             MSI_EARGUMENT,
             "%s: CORRECTED_DATA was not written by msimage and is not overwritten; choose another output column",
@@ -502,16 +507,16 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
         MSI_TRY(describe(t, spec->input_column, 1, &input));
         MSI_TRY(check_input(t, spec->input_column));
     }
-    int status = compare_rows(c, t, spec, is_there, &s, &n_undefined);
+    int status = compare_rows(c, t, spec, exists, &s, &n_undefined);
     /* Rows that are not in a hypercube of the column have no shape. */
     if (status == MSI_EINPUT && strcmp(info.manager_type, "TiledDataStMan") == 0)
         status = msi_error_append(status, "; name another output column");
     if (status == MSI_OK) {
-        c->method = !is_there                                       ? MSI_COLUMN_NEW
+        c->method = !exists                                         ? MSI_COLUMN_NEW
                     : can_be_overwritten(&info) && n_undefined == 0 ? MSI_COLUMN_IN_PLACE
                                                                     : MSI_COLUMN_SWAPPED;
-        choose_tile(c, &like, &s);
-        c->is_fixed_shape = like.is_fixed_shape;
+        choose_tile(c, &shape_info, &s);
+        c->is_fixed_shape = shape_info.is_fixed_shape;
         if (s.n > 0) memcpy(c->cell_shape, s.cell[0], sizeof c->cell_shape);
         if (c->method != MSI_COLUMN_IN_PLACE) c->disk_bytes = bytes_of(c, &s);
     }
@@ -544,7 +549,7 @@ static int make_cells(const msi_ms_column *c, ccc_table *t, const char *column)
     int64_t n_alike, cell[CCC_MAX_DIM];
     int ndim;
     for (int64_t row = 0; row < c->n_row; row += n_alike) {
-        MSI_CCC_WRITE(ccc_rows_alike(t, c->like, row, c->n_row - row, &n_alike, &ndim, cell));
+        MSI_CCC_WRITE(ccc_rows_alike(t, c->shape_column, row, c->n_row - row, &n_alike, &ndim, cell));
         if (ndim == 2) MSI_CCC_WRITE(ccc_put_shapes(t, column, row, n_alike, ndim, cell));
     }
     return MSI_OK;

@@ -39,13 +39,13 @@ typedef struct msi_ms_column {
     uint32_t mode, owner, group; /* mode, owner and group of table.dat, which new files get too */
     int is_shared;               /* in place: 1 if a data file has links, so that another set has it too */
     int64_t n_row, disk_bytes;
-    int is_fixed_shape;             /* new or swapped: all cells have cell_shape, by the description of the column */
-    int64_t cell_shape[2];          /* n_corr, n_chan */
-    int64_t tile_shape[3];          /* n_corr, n_chan, n_row */
-    char like[MSI_COLUMN_NAME];     /* name of the column whose cells have the shapes for this one */
-    char old_name[MSI_COLUMN_NAME]; /* swapped: new name of the old column */
-    int is_lossy;                   /* swapped: the manager of the old column stores approximate values */
-    int n_old;                      /* number of columns to remove when this one is complete */
+    int is_fixed_shape;    /* new or swapped: all cells have cell_shape, by the description of the column */
+    int64_t cell_shape[2]; /* n_corr, n_chan */
+    int64_t tile_shape[3]; /* n_corr, n_chan, n_row */
+    char shape_column[MSI_COLUMN_NAME]; /* name of the column whose cells have the shapes for this one */
+    char old_name[MSI_COLUMN_NAME];     /* swapped: new name of the old column */
+    int is_lossy;                       /* swapped: the manager of the old column stores approximate values */
+    int n_old;                          /* number of columns to remove when this one is complete */
     char old_columns[MSI_COLUMN_MOST_OLD][MSI_COLUMN_NAME];
     /* 1: old columns are being removed; 1: they are removed, or there were none */
     volatile int is_dropping, is_dropped;

@@ -46,6 +46,8 @@ static void copy_store_text(char *to, size_t size, const char *from)
     snprintf(to, size, "%.*s", (int)size - 1, from);
 }
 
+/* The functions pass_store_.. write metadata to a store, or read them from it if c->from is not NULL. */
+
 static int pass_store_window(msi_cursor *c, msi_ms_window *w, int *is_whole)
 {
     about_window a = {.n_chan = w->n_chan};
@@ -150,7 +152,8 @@ static int pass_store_metadata(msi_cursor *c, msi_ms_set *set, int *is_whole)
     return msi_ms_transfer_names(c, &set->antenna_name, set->n_antenna, is_whole);
 }
 
-/* Fill a set with the metadata that a store keeps. Its windows have only the selected channels. */
+/* Make the windows of a store with the selected channels of the setups, whose arrays they borrow. Windows without
+ * selected channels stay empty. */
 static int select_store_windows(const msi_ms_set *from, msi_ms_set *to)
 {
     MSI_TRY(msi_alloc(&to->window, from->n_window, sizeof *to->window, "spectral windows"));
@@ -210,7 +213,7 @@ int msi_ms_store_open(msi_ms_set *set)
     return msi_msv_file_open(&set->store->file, set->path);
 }
 
-/* Return 1 if all setups and fields exist that runs and chunks refer to. */
+/* Return 1 if the windows of all setups exist, and the setups, fields and rows of all runs and chunks. */
 static int store_ids_are_valid(const msi_ms_set *set)
 {
     const msi_msv_file *f = set->store->file;
@@ -237,8 +240,8 @@ static int check_store_selection(const msi_ms_set *set, const msi_ms_selection *
     const char *other = s->model_column;
     if (s->data_column && strcmp(s->data_column, set->data_column) != 0) other = s->data_column;
     if (other)
-        return msi_error_set(MSI_EINPUT, "%s: a visibility store of %s, without column %s", set->path, set->data_column,
-                             other);
+        return msi_error_set(MSI_EINPUT, "%s: the visibility store has only column %s, not %s; use the Measurement Set",
+                             set->path, set->data_column, other);
     return MSI_OK;
 }
 
@@ -266,7 +269,7 @@ void msi_ms_store_observe(const msi_ms_set *set, int field_id, msi_observation *
 
 /* ---- UVFITS and FITS-IDI files ---- */
 
-/* Called during a scan of all groups of a file. The scan may take long, so report progress; stop after a signal. */
+/* Called regularly while all groups of a file are scanned. Restart the limit of CPU time, and fail after a signal. */
 static int report_and_check(void)
 {
     msi_child_progress(MSI_CHILD_STEP_S);

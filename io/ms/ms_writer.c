@@ -184,13 +184,14 @@ static int check_cells(written_column *f, const block_values *v, int64_t cell[CC
     int ndim;
     for (int64_t i = 0; i < v->n_row; i += n) {
         for (n = 1; i + n < v->n_row && v->row[i + n] == v->row[i] + n;) n++;
-        MSI_CCC(ccc_rows_alike(f->table, f->column->like, v->row[i], n, &n_alike, &ndim, shape));
+        MSI_CCC(ccc_rows_alike(f->table, f->column->shape_column, v->row[i], n, &n_alike, &ndim, shape));
         if (i == 0) memcpy(cell, shape, sizeof shape);
         if (ndim != 2 || n_alike < n || shape[0] != v->n_corr || shape[0] != cell[0] || shape[1] != cell[1])
             return msi_error_set(MSI_EINPUT,
                                  "%s: row %lld or one of the %lld rows after it: the cell of %s has no value, or its "
                                  "shape is not that of its spectral setup",
-                                 ccc_table_path(f->table), (long long)v->row[i], (long long)(n - 1), f->column->like);
+                                 ccc_table_path(f->table), (long long)v->row[i], (long long)(n - 1),
+                                 f->column->shape_column);
     }
     for (int32_t i = 0; i < v->n_chan; i++)
         if (v->chan_index[i] < 0 || v->chan_index[i] >= cell[1])
@@ -253,7 +254,7 @@ static int put_rest(written_column *f)
     int64_t *list = NULL, n_alike, cell[CCC_MAX_DIM];
     int ndim, status = msi_alloc(&list, NUMBERS_AT_ONCE, sizeof *list, "row numbers");
     for (int64_t row = 0; row < c->n_row && status == MSI_OK; row += n_alike) {
-        const int failed = ccc_rows_alike(f->table, c->like, row, c->n_row - row, &n_alike, &ndim, cell);
+        const int failed = ccc_rows_alike(f->table, c->shape_column, row, c->n_row - row, &n_alike, &ndim, cell);
         if (failed) {
             status = msi_ms_failed(failed);
             break;

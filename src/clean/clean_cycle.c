@@ -340,9 +340,9 @@ static double final_threshold(const cycles *k, const msi_clean_group *g)
  * Return the fraction of the peak that a cycle may remove.
  *
  * A PSF as large as the image reaches half an image from a component. Farther out the sidelobes of the component remain
- * until the next major cycle. The bias of wide scales can raise them above the rest of the component; cleaned as
- * emission they take many cycles to correct. This matters if the residual goes far below the first peak: then a cycle
- * of several scales ends above these sidelobes.
+ * until the next major cycle. With several scales, the bias of wide scales can raise these sidelobes above the rest of
+ * the component. If they are cleaned as emission, many cycles are needed to correct this. So if the threshold is far
+ * below the first peak, a cycle with several scales ends above these sidelobes.
  */
 static double cycle_depth(const cycles *k, const msi_clean_group *g)
 {
@@ -537,8 +537,8 @@ static int judge_all(const cycles *k)
 /* ---- The end without a last residual ---- */
 
 /* Return 1 if cleaning ends with these minor iterations and -skip-final-iteration leaves out the residual after them.
- * Means of channels are not skipped: their minor iterations leave no residuals of the channels. Nor are spectra of true
- * flux, which are fitted after minor iterations. */
+ * It is never left out for means of channels, whose minor iterations leave no residuals of the channels, nor for
+ * spectra of true flux, which are fitted after minor iterations. */
 static int ends_without_residual(const cycles *k)
 {
     const msi_clean_field *f = k->field;
@@ -595,7 +595,8 @@ static int refine_accuracy(const cycles *k)
     const double needed = accuracy_needed(k), best = fmax(single ? FINEST_FP32 : FINEST_FP64, MARGIN * needed);
     if (!f->spec.accuracy_follows || f->cannot_refine || needed >= f->accuracy || best >= f->accuracy) return MSI_OK;
     const int rc = msi_clean_field_refine(f, best);
-    if (!rc) msi_log_info("accuracy: now %.1e, because the residual is %.1e of the first peak", best, 10 * needed);
+    if (!rc)
+        msi_log_info("accuracy: now %.1e, because the threshold or the noise is %.1e of the peak", best, 10 * needed);
     if (!rc || f->spec.samples->ranks->size > 1 || (rc != MSI_ERANGE && rc != MSI_ENOMEM)) return rc;
     f->cannot_refine = 1;
     msi_log_warning("accuracy: %.1e is kept, although the residual needs %.1e: %s", f->accuracy, best, msi_error_get());

@@ -53,16 +53,16 @@ int msi_clean_mask_any(msi_clean_mask *mask, const char *path, const msi_mask_ta
 
 /*
  * msi_clean_mask_horizon - restrict a mask to pixels that are more than angle_rad above the horizon, for an observer
- * with the image's centre in the zenith: l^2 + m^2 < sin(pi / 2 - angle_rad)^2. If angle_rad is negative, the limit is
- * (1 + |angle_rad|)^2. An empty mask becomes one plane that is 1 above the limit.
+ * with the image's centre at the zenith: l^2 + m^2 < sin(pi / 2 - angle_rad)^2. If angle_rad is negative, the limit is
+ * (1 + |angle_rad|)^2. An empty mask becomes one plane that is 1 where l^2 + m^2 is below the limit.
  * Returns: 0, MSI_ENOMEM
  */
 int msi_clean_mask_horizon(msi_clean_mask *mask, double angle_rad, const msi_mask_target *target);
 
-/* msi_clean_mask_plane - return the plane of an output channel; NULL if no mask was read. */
+/* msi_clean_mask_plane - return the plane of an output channel; NULL if the mask is empty. */
 const uint8_t *msi_clean_mask_plane(const msi_clean_mask *mask, int64_t channel);
 
-/* msi_clean_mask_fraction - return the fraction of a channel's pixels that may be cleaned. */
+/* msi_clean_mask_fraction - return the fraction of a channel's pixels that may be cleaned; 1 if the mask is empty. */
 double msi_clean_mask_fraction(const msi_clean_mask *mask, int64_t channel);
 
 /* msi_clean_mask_free - empty a mask; NULL is fine. */
@@ -75,8 +75,8 @@ void msi_clean_mask_free(msi_clean_mask *mask);
  * format, such as "circle[[256pix, 256pix], 20pix]".
  *
  * Shapes are circle, ellipse, box, polygon and annulus. Frames are fk5, icrs, j2000 and pixels. A pixel is inside if
- * its centre is inside the shape or on its edge. On the edge of a polygon, rounding decides. In the frames of the sky,
- * distances from a region's centre are along great circles, and the sides of a polygon are straight in pixels.
+ * its centre is inside the shape or on its edge; for the edge of a polygon, rounding decides. In the frames of the sky,
+ * distances from a shape's centre are along great circles. The sides of a polygon are straight lines in the image.
  * Excluding regions of DS9 exclude their pixels from all other regions. Regions of CASA apply in the order of the file.
  *
  * Given:    from   path or text

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Models of primary beams as Jones matrices, in this order: the responses of each telescope and formula; beams from
- * files; words of -pb with numbers, such as airy:25; and the table of telescopes. To add a telescope, add a row to
- * `named` and a function that makes its model. Coefficients are in pb_tables.c, stations of LOFAR in pb_stations.c.
+ * Computes the Jones matrices of primary beams. The file has, in this order: the responses of each telescope and
+ * formula; beams from files; words of -pb with numbers, such as airy:25; the table of telescopes. To add a telescope,
+ * add a row to `named` and a function that makes its model. Coefficients are in pb_tables.c, stations of LOFAR in
+ * pb_stations.c.
  */
 #include "src/pb/pb_model.h"
 
@@ -51,11 +52,11 @@ struct msi_pb_model {
 /* Functions that a family of models has in common. */
 struct family {
     msi_pb_mount mount;
-    /* Models with one circular response set voltage and scale_rad, other formulas jones, width and limit. Models from
-     * files set none of these. */
+    /* Circular responses, the same for both feeds, set voltage, scale_rad and end_power. Other formulas set jones,
+     * width and, if they have one, limit. Stations and cubes set only width. Images set none of these. */
     double (*voltage)(const msi_pb_model *m, int class_id, double freq_hz, double angle_rad);
     double (*scale_rad)(const msi_pb_model *m, int class_id, double freq_hz); /* a rough half width */
-    double end_power; /* power at the limit; the limit is nearer if the power has a minimum before. Below 0: no limit */
+    double end_power; /* the limit is where the power falls to this, or at a minimum before. Below 0: no limit */
     void (*jones)(const msi_pb_model *m, double freq_hz, const msi_pb_direction *direction, msi_c64 jones[4]);
     double (*width)(const msi_pb_model *m, double freq_hz);
     double (*limit)(const msi_pb_model *m, double freq_hz);
@@ -563,8 +564,10 @@ static void note_outside(char note[MSI_PB_NOTE], const msi_pb_set *set, double l
     const double first = 1e-6 * set->low_hz, last = 1e-6 * set->high_hz;
     const size_t n = strlen(note);
     if (first < low_mhz || last > high_mhz)
-        snprintf(note + n, MSI_PB_NOTE - n,
-                 "; the channels from %g to %g MHz extend beyond, with the values of the ends", first, last);
+        snprintf(
+            note + n, MSI_PB_NOTE - n,
+            "; the channels from %g to %g MHz extend beyond the model's range, where the values of its ends are used",
+            first, last);
 }
 
 static int make_meerkat(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOTE])

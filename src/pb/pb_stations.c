@@ -12,7 +12,8 @@
 #include "core/status.h"
 #include "io/h5/h5_files.h"
 
-enum { MOST_FIELDS = 2 }; /* fields of a station: its two ears */
+/* Fields of a station. HBA stations of the core have two, their ears. */
+enum { MOST_FIELDS = 2 };
 
 /* Positions whose signals are added, as separate arrays of components, so that the loop over them is vectorised. */
 typedef struct positions {
@@ -23,8 +24,9 @@ typedef struct positions {
 
 /* A field of a station. */
 typedef struct field {
-    positions elements, tile;       /* tile: dipoles of a tile, for HBA */
-    double offset_m[3], axes[3][3]; /* offset of the centre from the antenna */
+    positions elements, tile; /* tile: dipoles of a tile, for HBA */
+    double offset_m[3];       /* from the antenna to the centre */
+    double axes[3][3];        /* unit vectors p, q and the normal: east, north, up */
 } field;
 
 typedef struct station {
@@ -61,7 +63,8 @@ static void array_factor(const positions *p, double freq_hz, const double *from,
 #pragma omp simd reduction(+ : re_x, im_x, re_y, im_y)
     for (int64_t k = 0; k < p->n; k++) {
         const double turns = e * p->at_m[0][k] + n * p->at_m[1][k] + u * p->at_m[2][k];
-        /* Half of the angle is within pi / 2, where the series of sine and cosine have errors below 1e-10. */
+        /* a is half of the angle, within pi / 2. There the series of the sine errs by less than 7e-10, and that of the
+         * cosine by less than 7e-11, so the factor errs by less than 3e-9. */
         const double a = MSI_PI * (turns - nearbyint(turns)), b = a * a;
         const double s =
             a * (1 + b * (-1.0 / 6 +
@@ -86,8 +89,8 @@ static void array_factor(const positions *p, double freq_hz, const double *from,
 
 /*
  * Evaluate Hamaker's model of a dipole. Its angles are relative to a field: theta from the normal of the field, phi
- * from its axis p towards q. The dipoles of all fields are rotated by -5/4 pi.
- * Given:    theta, phi  unit vectors of the basis of the result
+ * from the field's axis p towards its axis q, minus 5/4 pi.
+ * Given:    theta, phi  unit vectors, along which the result has components
  * Returned: out [feed][component]
  */
 static void dipole(const msi_hamaker *h, const field *f, double freq_hz, const double *from, const double *theta,
@@ -155,7 +158,7 @@ void msi_pb_stations_jones(const msi_pb_stations *s, int antenna, double freq_hz
 
 /* ---- Making ---- */
 
-/* Convert an ITRF vector to components along east, north and up. */
+/* Convert an ITRF vector to components along axes, the unit vectors to the east, north and up in ITRF. */
 static void to_site(const double axes[3][3], const double *itrf, double *out)
 {
     for (int k = 0; k < 3; k++) out[k] = dot(axes[k], itrf);
@@ -219,7 +222,7 @@ static int add_fields(msi_pb_stations *s, const msi_pb_set *set)
     }
     if (n_tiled && n_tiled < l->n_field)
         return msi_error_set(MSI_EINPUT,
-                             "no primary beam of LOFAR: %lld fields of stations are HBA, %lld are LBA; "
+                             "no primary beam of LOFAR: %lld fields of stations are HBA and %lld are LBA; "
                              "split the set",
                              (long long)n_tiled, (long long)(l->n_field - n_tiled));
     s->has_tiles = n_tiled > 0;
@@ -244,8 +247,8 @@ static int find_file(char *path, size_t size, const char *folder, int has_tiles)
     }
     return msi_error_set(MSI_EINPUT,
                          "no primary beam of LOFAR: cannot read the coefficients of its dipoles, %s%s%.300s; give "
-                         "-pb lofar:FOLDER or set EVERYBEAM_DATADIR, such as share/everybeam of the Python package "
-                         "everybeam, or give -pb off",
+                         "their folder by -pb lofar:FOLDER or EVERYBEAM_DATADIR (share/everybeam of the Python package "
+                         "everybeam has them), or give -pb off",
                          name, folder ? " in " : "", folder ? folder : "");
 }
 
@@ -259,9 +262,9 @@ int msi_pb_stations_make(msi_pb_stations **out, const char *folder, const msi_pb
                              "no primary beam of %s: the set has no %s; use the observed Measurement Set, or give -pb "
                              "off",
                              set->telescope,
-                             set->stations && set->stations->n_field ? "DELAY_DIR and LOFAR_TILE_BEAM_DIR in J2000 in "
-                                                                       "FIELD"
-                                                                     : "subtable LOFAR_ANTENNA_FIELD");
+                             set->stations && set->stations->n_field
+                                 ? "J2000 directions DELAY_DIR and LOFAR_TILE_BEAM_DIR in FIELD"
+                                 : "subtable LOFAR_ANTENNA_FIELD");
     if (set->n_antenna > MSI_PB_STATIONS)
         return msi_error_set(MSI_EINPUT, "no primary beam of %s: %lld antennas are more than %d", set->telescope,
                              (long long)set->n_antenna, MSI_PB_STATIONS);

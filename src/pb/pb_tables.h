@@ -12,10 +12,10 @@ typedef struct msi_pb_row {
     double mhz, coefficient[MSI_PB_TERMS];
 } msi_pb_row;
 
-/* A band of receivers with the rows that were measured in it. */
+/* A band of receivers, and its rows of coefficients. */
 typedef struct msi_pb_band {
     const char *name;
-    double low_mhz, high_mhz; /* frequency range of the receivers; rows may end before */
+    double low_mhz, high_mhz; /* frequency range of the receivers; the rows may cover less of it */
     int n_row;
     const msi_pb_row *row; /* [n_row] ascending in mhz */
 } msi_pb_band;

@@ -97,7 +97,7 @@ static char *default_value(char *name)
     return value;
 }
 
-static int read_truth(const reading *r, const char *text, int *value)
+static int read_bool(const reading *r, const char *text, int *value)
 {
     *value = strcasecmp(text, "true") == 0;
     return *value || strcasecmp(text, "false") == 0 ? MSI_OK : line_error(r, "neither true nor false:", text);
@@ -204,7 +204,7 @@ static int read_width(const reading *r, const char *text, double *rad)
 static int read_value(const reading *r, int k, char *text, msi_sky_source *s)
 {
     const column c = r->column[k];
-    /* Fields after the flux may be empty. */
+    /* Only Ra, Dec and I must have a value. */
     if (c == OTHER || c == NAME || c == TYPE || (!*text && (c > FLUX || c == FRAME))) return MSI_OK;
     switch (c) {
     case FRAME:
@@ -221,7 +221,7 @@ static int read_value(const reading *r, int k, char *text, msi_sky_source *s)
     case TERMS:
         return read_terms(r, s, text);
     case LOGARITHMIC:
-        return read_truth(r, text, &s->is_logarithmic);
+        return read_bool(r, text, &s->is_logarithmic);
     case REFERENCE:
         return read_number(r, text, &s->reference_hz);
     case MAJOR:
@@ -401,7 +401,7 @@ int msi_sky_model_spectrum(const msi_sky_model *m, const msi_sky_source *s, doub
     if (!s->n_term) {
         all[0] = s->flux_jy;
     } else if (!s->is_logarithmic) {
-        /* x of the reference is (x + 1) freq / reference - 1, which is zero at the root. */
+        /* The terms are powers of frequency / reference_hz - 1, which is scale (x - root) for the x of the result. */
         const double scale = m->freq_hz / s->reference_hz, root = s->reference_hz / m->freq_hz - 1;
         for (int k = n - 1; k >= 0; k--) horner_step(all, n - 1 - k, root, scale, k ? s->term[k - 1] : s->flux_jy);
     } else {

@@ -79,29 +79,30 @@ typedef struct msi_sky_model {
     const msi_sky_list *list;
     msi_image_geometry geometry; /* columns run to the west, rows to the north */
     const msi_sky_wcs *wcs;
-    double freq_hz, bandwidth_hz; /* the band; a width of 0 only with one term */
+    double freq_hz, bandwidth_hz; /* middle and width of the band; the width may be 0 if n_term is 1 */
     int n_term;                   /* number of terms of the spectra to draw, 1 .. MSI_SKY_MAX_TERMS + 1 */
     int64_t window;               /* pixels of a point's kernel, up to MSI_SKY_MAX_WINDOW; 0: all pixels, no window */
 } msi_sky_model;
 
 /*
  * msi_sky_model_spectrum - write the spectrum of a source as the polynomial c_0 + c_1 x + c_2 x^2 .. of
- * x = frequency / freq_hz - 1. The conversion of a polynomial is exact. A logarithmic spectrum is interpolated by a
- * polynomial at equidistant frequencies, which include the ends of the band. The polynomial has as many terms as the
- * spectrum, but at least n_term.
- * Returned: c [n_term]  the first terms, in Jy
+ * x = frequency / freq_hz - 1. A linear spectrum has an exact polynomial with as many terms as the spectrum, counting
+ * flux_jy. A logarithmic spectrum is interpolated at equidistant frequencies, which include the ends of the band, by a
+ * polynomial with as many terms as the spectrum, but at least n_term; 1 term if the band has no width.
+ * Returned: c [n_term]  the first terms, in Jy; 0 after the last one
  * Returns:  the number of terms of the polynomial
- * Source:   the rule of WSClean's -draw-model; n_term beyond those of the spectrum, which WSClean does not define
+ * Source:   WSClean's -draw-model, for n_term up to the number of terms of the spectrum. It has no rule for more terms
  */
 int msi_sky_model_spectrum(const msi_sky_model *model, const msi_sky_source *source, double *c);
 
 /*
  * msi_sky_model_draw - draw one spectral term of all sources.
  *
- * A point is the product over x and y of sinc(d) cos^2(pi d / window), with the distance |d| < window / 2 in pixels. A
- * gaussian is the image whose spectrum equals the spectrum of the gaussian, multiplied along u and v by a Tukey window:
- * 1 up to 0.4 cycles per pixel, then a half cosine down to 0 at 0.5. Wide gaussians are sampled, which gives the same.
- * Narrow ones are transformed on an odd number of pixels: the window, at least 127, more for long gaussians.
+ * A point is the product over x and y of sinc(d) cos^2(pi d / window), with the distance |d| < window / 2 in pixels;
+ * without a window, of sinc(d). A gaussian is the image whose spectrum equals the gaussian's spectrum, multiplied along
+ * u and v by a Tukey window: 1 up to 0.4 cycles per pixel, then a half cosine down to 0 at 0.5. Wide gaussians are
+ * sampled: their spectra are below 3e-9 where the window is not 1. Narrow ones are made by a Fourier transform of an
+ * odd number of pixels along x and y: the window, but at least 127, and more for long gaussians.
  *
  * Given:    term  0 .. n_term - 1
  * Returned: image [ny][nx]  Jy per pixel; *n_outside  sources that are outside the image

@@ -119,8 +119,8 @@ def check_refusals(s):
     image = ["-name", "o", *IMAGE]
     told(s, "TaQL", 3, "use them when the store is made", *image, "-taql", "ANTENNA1 != 3", b)
     told(s, "MSSelection", 3, "use them when the store is made", *image, "-select-antenna", "3", b)
-    told(s, "another column", 3, "a visibility store of DATA, without column MODEL_DATA", *image, "-data-column", "MODEL_DATA", b)
-    told(s, "a model's column", 3, "a visibility store of DATA, without column MODEL_DATA", *image, "-subtract-model", b)
+    told(s, "another column", 3, "the visibility store has only column DATA, not MODEL_DATA", *image, "-data-column", "MODEL_DATA", b)
+    told(s, "a model's column", 3, "the visibility store has only column DATA, not MODEL_DATA", *image, "-subtract-model", b)
     told(s, "no such field", 3, "has no field 1; it has 0 to 0", *image, "-field", 1, b)
     told(s, "no such time", 3, "timesteps 0 to 99", *image, "-interval", 0, 99, b)
     told(s, "predict", 2, "no columns to write to; predict into its Measurement Set", "-predict", "-name", "m", b)
