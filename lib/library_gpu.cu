@@ -156,7 +156,8 @@ struct pixel_rule {
     double cell_x_rad, cell_y_rad, l_rad, m_rad;
     bool is_flat, divides, is_xy;
 
-    /* Return n^2 = 1 - l^2 - m^2 at pixel i of a plane, which is positive inside the horizon; 1 if w is ignored. */
+    /* Return n^2 = 1 - l^2 - m^2 at pixel i of a plane, which is positive inside the horizon; 1 if the horizon does not
+     * matter (is_flat). */
     __device__ double inside(int64_t i) const
     {
         if (is_flat) return 1;

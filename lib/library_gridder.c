@@ -34,7 +34,8 @@ static int64_t work_bytes(const msimage_gridder *g, int n_plane)
     return n_plane * count_pixels(g) * msi_image_pixel_bytes(g->precision);
 }
 
-/* Return 1 - l^2 - m^2 at pixel x of row y, computed as the kernels do; 1 if there is no horizon. */
+/* Return n^2 = 1 - l^2 - m^2 at pixel x of row y, which is positive inside the horizon; 1 if the horizon does not
+ * matter: w is ignored, or pixels beyond the horizon have values. */
 static double one_minus_r2(const msimage_gridder *g, int64_t x, int64_t y)
 {
     const msi_image_geometry *i = &g->geometry;
@@ -115,7 +116,7 @@ static void convert_pixels(const msimage_gridder *g, const void *from, const dou
             for (int64_t x = 0; x < nx; x++) {
                 const int64_t i = (p * ny + y) * nx + x;
                 const double n2 = one_minus_r2(g, x, y), value = get_pixel(from, from_fp32, i) * factor;
-                /* The kernels may round differently at the horizon; they set pixels beyond it to NaN. */
+                /* Gridders set pixels beyond the horizon to NaN. They may round a pixel at it to the other side. */
                 const int is_void = g->is_xy && (!(n2 > 0) || isnan(value) || factor == 0);
                 put_pixel(to, to_fp32, i, is_void ? 0 : g->spec.divides_by_n && n2 > 0 ? value / sqrt(n2) : value);
             }

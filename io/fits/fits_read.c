@@ -744,9 +744,9 @@ static int read_pixels(msi_fits_screen *s, const msi_fits_handle *h, const char 
         if (status) return msi_fits_failed(path, status, "reading pixels");
         for (int64_t i = 0; i < n; i++)
             if (!isfinite(pixel[i]))
-                return msi_error_set(MSI_EINPUT,
-                                     "%s: pixel (%lld, %lld) of plane %lld is %g; a screen has finite values", path,
-                                     (long long)(i % s->nx), (long long)(i / s->nx), (long long)p, (double)pixel[i]);
+                return msi_error_set(
+                    MSI_EINPUT, "%s: pixel (%lld, %lld) of plane %lld is %g; pixels of a screen must be finite", path,
+                    (long long)(i % s->nx), (long long)(i / s->nx), (long long)p, (double)pixel[i]);
     }
     return MSI_OK;
 }

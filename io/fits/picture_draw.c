@@ -412,7 +412,7 @@ static void trace_beam(cairo_t *cr, double x, double y, double major, double min
     cairo_restore(cr);
 }
 
-/* Draw the ellipse on which a PSF should have half its peak: dark on light, to be visible on any colour. */
+/* Draw the ellipse on which a PSF should have half its peak: a dark line on a wider light one, visible on any colour. */
 static void outline_beam(cairo_t *cr, const msi_picture_frame *f, const msi_picture *p, double major, double minor)
 {
     const double x = f->left + ((double)(p->window.nx / 2) + 0.5) * f->scale;

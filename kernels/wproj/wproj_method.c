@@ -51,7 +51,8 @@ static const wproj_strategy *find_wproj_strategy(const wproj_strategy *all, cons
 /* The time of plain loops divided by that of vectorised loops. */
 static const double PLAIN_TIMES = 20;
 
-/* Kernels may use a quarter of the remaining memory, but not more than caches can serve. */
+/* Kernels may use a quarter of the remaining memory, at least 16 MiB and at most 1 GiB. Larger tables would be slow,
+ * because caches have a smaller part of them. */
 static int64_t host_table_bytes(int64_t host_bytes)
 {
     const int64_t most = (int64_t)1 << 30, least = (int64_t)1 << 24;
