@@ -427,7 +427,7 @@ int msi_checkpoint_save_field(msi_clean_field *f, const msi_clean_history *histo
 {
     msi_checkpoint_writer *w;
     void *buffer;
-    MSI_TRY(msi_alloc(&buffer, plane_bytes(f), 1, "checkpoint"));
+    MSI_TRY(msi_alloc_paged(&buffer, plane_bytes(f), 1, "checkpoint"));
     int rc = msi_checkpoint_begin(&w, path, run);
     if (!rc) rc = save_sections(w, f, history, buffer);
     if (!rc)
@@ -551,7 +551,7 @@ int msi_checkpoint_load_field(msi_clean_field *f, msi_clean_history *history, co
     if (!*found) return MSI_OK;
     MSI_TRY(msi_checkpoint_open(&from, path, run));
     int rc = check_data(from, f, path);
-    if (!rc) rc = msi_alloc(&buffer, plane_bytes(f), 1, "checkpoint");
+    if (!rc) rc = msi_alloc_paged(&buffer, plane_bytes(f), 1, "checkpoint");
     if (!rc) {
         rc = load_sections(from, f, history, buffer);
         msi_free(buffer);
