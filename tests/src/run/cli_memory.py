@@ -155,7 +155,7 @@ def check_paged(s):
         read_mb = 1000 * float(re.search(r"memory for the samples that were read: .* in all ([0-9.]+) GB", log)[1])
         s.must((free_mb <= read_mb or sanitized(s.msimage)) and read_mb <= planned_mb(log) + unplanned_mb(log),
                "%s: %.0f MB planned once samples are read" % (title, read_mb))
-        log, paged_s, paged_mb = joined(s, "paged", ms, *words, "-abs-mem", limit_mb / 1000, "-temp-dir", s.folder)
+        log, paged_s, paged_mb = joined(s, "paged", ms, *words, "-checkpoint", 0, "-abs-mem", limit_mb / 1000, "-temp-dir", s.folder)
         s.must(re.search(r"disk: [0-9.]+ GB of images that are not in use in temporary files.*in " + re.escape(s.folder), log) is not None,
                "%s: with %.0f MB images are in files" % (title, limit_mb))
         s.must(paged_mb <= limit_mb + UNCOUNTED_MB or sanitized(s.msimage),
@@ -185,7 +185,7 @@ def check_tiles(s):
     within the accuracy of two gridders, and use no more memory than planned."""
     ms = s.made("few.ms", *SET[:6], "-duration", "16s", *SET[8:14], "53.5MHz", 8, *SET[-4:])
     clean = [*JOINED[:5], "-niter", 300, "-threshold", 0.01, "-mgain", 0.8, "-nmiter", 1, "-no-update-model-required",
-             "-accuracy", 1e-4, "-weight", "briggs", 0, "-pol", "I,V"]
+             "-accuracy", 1e-4, "-weight", "briggs", 0, "-pol", "I,V", "-checkpoint", 0]
     for words, kinds, accuracy in ((IMAGE, ("-dirty", "-psf"), 1e-5), (clean, ("-I-residual", "-V-dirty", "-I-model"), 1e-4)):
         limit_mb = needed_mb(s, ms, *words, "-name", "none")
         for name, more in (("whole", ()), ("tiles", ("-abs-mem", limit_mb / 1000, "-temp-dir", s.folder))):
