@@ -127,7 +127,18 @@ static int make_lists(msi_aips *p, bucket_file *f, int64_t n)
     return MSI_OK;
 }
 
-/* Check the sizes of buckets and file, and leave the parser if the buckets are not in it. */
+/* Begin the header of a manager, whose last version is `version`: its byte order and its buckets. */
+static void begin_manager(msi_aips *p, bucket_file *f, const char *type, int64_t version, int64_t *end)
+{
+    const int64_t is = msi_aips_begin_first(p, type, end);
+    msi_aips_require(p, is == version || is == version - 1);
+    msi_aips_require(p, f->is_little == (is == version && msi_aips_number(p, 1) == 0));
+    f->bucket_bytes = msi_aips_u32(p);
+    f->n_bucket = msi_aips_u32(p);
+    msi_aips_u32(p); /* the size of casacore's cache */
+}
+
+/* Check that the file is large enough for its buckets. */
 static void check_buckets(msi_aips *p, const bucket_file *f, int64_t file_size)
 {
     msi_aips_require(p, f->bucket_bytes > CHAIN_BYTES && f->bucket_bytes <= MOST_BUCKET && file_size >= HEAD &&
@@ -143,12 +154,7 @@ typedef struct chain {
 static void get_standard_head(msi_aips *p, bucket_file *f, chain *c)
 {
     int64_t end;
-    const int64_t version = msi_aips_begin_first(p, "StandardStMan", &end);
-    msi_aips_require(p, version == 2 || version == 3);
-    msi_aips_require(p, f->is_little == (version == 3 && msi_aips_number(p, 1) == 0));
-    f->bucket_bytes = msi_aips_u32(p);
-    f->n_bucket = msi_aips_u32(p);
-    msi_aips_u32(p); /* the size of casacore's cache */
+    begin_manager(p, f, "StandardStMan", 3, &end);
     msi_aips_u32(p); /* free buckets */
     msi_aips_i32(p); /* the first of them */
     c->n = msi_aips_u32(p);
@@ -247,12 +253,7 @@ static int get_incremental(msi_aips *p, bucket_file *f, int64_t file_size, int64
 {
     int64_t end;
     unsigned char *bytes = NULL;
-    const int64_t version = msi_aips_begin_first(p, "IncrementalStMan", &end);
-    msi_aips_require(p, version == 4 || version == 5);
-    msi_aips_require(p, f->is_little == (version == 5 && msi_aips_number(p, 1) == 0));
-    f->bucket_bytes = msi_aips_u32(p);
-    f->n_bucket = msi_aips_u32(p);
-    msi_aips_u32(p); /* the size of casacore's cache */
+    begin_manager(p, f, "IncrementalStMan", 5, &end);
     msi_aips_u32(p); /* arrays so far */
     msi_aips_u32(p); /* free buckets */
     msi_aips_i32(p); /* the first of them */
