@@ -79,7 +79,7 @@ static int engine_copy(msi_clean_engine *e, void *to, const void *from, int64_t 
 
 static int engine_upload_middle(msi_clean_engine *e, void *image, const void *from, int64_t n)
 {
-    const int64_t real = e->s.precision == MSI_FP32 ? 4 : 8, first = msi_clean_middle(&e->s, n);
+    const int64_t real = msi_image_pixel_bytes(e->s.precision), first = msi_clean_middle(&e->s, n);
     for (int64_t y = 0; y < n; y++)
         memcpy((char *)image + (first + y * e->s.nx) * real, (const char *)from + y * n * real, (size_t)(n * real));
     return MSI_OK;
@@ -87,7 +87,7 @@ static int engine_upload_middle(msi_clean_engine *e, void *image, const void *fr
 
 static int engine_download_middle(msi_clean_engine *e, void *to, const void *image, int64_t n)
 {
-    const int64_t real = e->s.precision == MSI_FP32 ? 4 : 8, first = msi_clean_middle(&e->s, n);
+    const int64_t real = msi_image_pixel_bytes(e->s.precision), first = msi_clean_middle(&e->s, n);
     for (int64_t y = 0; y < n; y++)
         memcpy((char *)to + y * n * real, (const char *)image + (first + y * e->s.nx) * real, (size_t)(n * real));
     return MSI_OK;
@@ -114,7 +114,7 @@ static int engine_give(msi_clean_engine *e, const msi_clean_engine *other, void 
 
 static int engine_take_list(msi_clean_engine *e, const msi_clean_engine *other, int plane)
 {
-    const int64_t real = e->s.precision == MSI_FP32 ? 4 : 8, at = plane * e->s.list_limit * real;
+    const int64_t real = msi_image_pixel_bytes(e->s.precision), at = plane * e->s.list_limit * real;
     e->n_list = other->n_list;
     memcpy(e->list, other->list, (size_t)e->n_list * sizeof *e->list);
     memcpy((char *)e->component + at, (const char *)other->component + at, (size_t)(e->n_list * real));
